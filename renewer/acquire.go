@@ -114,11 +114,11 @@ func (c *call) begin(
 	if r.Newest != NewestOff {
 		c.newest = newestOf(r.Newest, c.l)
 	}
-	if r.Newest != NewestOff || r.Rank != 0 {
+	if r.givesWay() {
 		c.l.belief.SetApart() // no lease is handed to it: the store is to know of it
 	}
 	if r.Newest == NewestReplaces || r.Manual != 0 {
-		k.looks.listen() // for one that replaces, or breaks, its operation
+		k.listen() // for one that replaces, or breaks, its operation
 	}
 	if r.MaxWait > 0 {
 		c.until = c.begun.Add(r.MaxWait)
@@ -185,9 +185,9 @@ func (c *call) rescue() {
 	}
 	defer c.exit() // last, so that Shutdown does not miss the key
 	k, l := c.k, c.l
-	k.mu.Lock()
+	b := k.lock()
 	over := l.belief.Released() // its key has been seen to already
-	k.mu.Unlock()
+	b.Unlock()
 	if over {
 		return
 	}
@@ -225,8 +225,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		l.op.Drop() // the observer's, which carries its span, takes its place
 	}
 	l.op.Begin(ctx)
-	news := losses{k: k, now: now}
-	d, seen := c.enter(sent, &news)
+	d, seen, news := c.enter(sent, now)
 	if len(d.Refused) > 0 {
 		desk.RefuseAll(d.Refused, seen)
 	}
@@ -242,41 +241,42 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 // enter puts a lease that the store has granted on the books. seen is for those
 // who are refused.
 func (c *call) enter(
-	sent instant, news *losses,
-) (d desk.Granted[*Lease], seen desk.Seen) {
-	k, l, now := c.k, c.l, news.now
-	k.mu.Lock()
-	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
+	sent, now instant,
+) (d desk.Granted[*Lease], seen desk.Seen, news losses) {
+	k, l := c.k, c.l
+	b := k.lock()
+	defer b.Unlock() // also if the store panics when it is asked for the shard
+	news = losses{b: b, now: now}
 	l.belief.Grant(&k.rules, sent, now, c.request.ownMaxHold())
-	k.attendBy(l, now)
-	if !k.looks.listens {
-		k.ends.WakeBy(now.Add(listenAfter))
+	b.attendBy(l, now)
+	if !b.looks.listens {
+		b.ends.WakeBy(now.Add(listenAfter))
 	}
 	if !l.belief.IsManual() {
-		l.belief.Due = k.heartbeats.First(sent)
-		k.plan(l, l.belief.Due)
+		l.belief.Due = b.heartbeats.First(sent)
+		b.plan(l, l.belief.Due)
 	}
 	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, c.place.Number, now)
 	c.inside = false
 	if unsettled := max(c.unsettled, d.Unsettled); unsettled != 0 {
 		l.belief.Unsettle(unsettled, c.place.Number)
 	}
-	if d.Waited {
-		c.bookTokens(now)
+	if cfg := &k.cfg; d.Waited && c.reserved > 0 && cfg.HandOffs >= 0 {
+		l.belief.Tokens(now, c.reserved, cfg.HandOffs, now.Add(cfg.HandOffFor))
 	}
 	if len(d.Refused) > 0 {
-		seen = k.seenOf(l)
+		seen = b.seenOf(l)
 	}
 	if c.callers > 0 {
 		l.belief.Told(-1) // an earlier claim of the same owner may have told another number
 	}
 	if c.newest != nil && c.newest.kind == NewestReplaces && k.desk.Ousted(c.newest.Newest) {
 		news.lose(l, ReasonReplaced)
-	} else if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
-		k.shutdown.stillRan++
+	} else if b.phase >= phaseTell { // Shutdown has dealt with the others already
+		b.stillRan++
 		news.lose(l, ReasonShutdown)
 	}
-	return d, seen
+	return d, seen, news
 }
 
 func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call, err error) {
@@ -313,31 +313,30 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		})
 		l.setTrace(trace)
 	}
-	// lost in the moment between; its operation could not be told yet
-	if c.enterHanded(ctx) != nil {
-		news := losses{k: k, leases: []*Lease{l}}
-		news.deliver()
-	}
+	news := c.enterHanded(ctx)
+	news.deliver()
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)
 	}
 	return l
 }
 
-// enterHanded lets a lease that was handed over begin, and tells why it has
-// been lost already, if it has.
-func (c *call) enterHanded(ctx context.Context) *LostError {
-	k, l := c.k, c.l
-	k.mu.Lock()
-	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
+// enterHanded lets a lease that was handed over begin. It may have been lost in
+// the moment between, when its operation could not be told yet.
+func (c *call) enterHanded(ctx context.Context) (news losses) {
+	l := c.l
+	b := c.k.lock()
+	defer b.Unlock() // also if the store panics when it is asked for the shard
 	l.op.Begin(ctx)
-	lost := l.belief.Why()
-	if lost == nil {
-		k.plan(l, l.belief.Due)
+	news.b = b
+	if l.belief.Why() != nil {
+		news.leases = []*Lease{l}
+	} else {
+		b.plan(l, l.belief.Due)
 	}
 	c.inside = false
-	k.desk.Out() // not idle: the lease is on the books
-	return lost
+	c.k.desk.Out() // not idle: the lease is on the books
+	return news
 }
 
 // newLease makes a lease that has not been granted yet, and room for the
@@ -365,9 +364,9 @@ func (c *call) exit() {
 	}
 	c.inside = false
 	if k := c.k; k.desk.Out() {
-		k.mu.Lock()
-		k.shutdown.checkIdle()
-		k.mu.Unlock()
+		b := k.lock()
+		b.checkIdle()
+		b.Unlock()
 	}
 }
 

@@ -19,8 +19,7 @@ func NewOnSleepyMachine(s Store, cfg Config, slept func() time.Duration) (*Keepe
 // NamesAndOrphans counts the names that callers want or have, and the keys to
 // be cleaned up.
 func (k *Keeper) NamesAndOrphans() (names, orphans int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock().Unlock()
 	return k.desk.Names(), k.cleaner.Count()
 }
 
@@ -28,10 +27,10 @@ func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 // tell anybody. It reports whether it was handed on.
 func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 	l.op.End(lease.ErrReleased)
-	k.mu.Lock()
+	b := k.lock()
 	leave()
-	left, done := k.handOff(l, k.clock.Now())
-	k.mu.Unlock()
+	left, done := b.handOff(l, k.clock.Now())
+	b.Unlock()
 	if done {
 		left.End()
 	}

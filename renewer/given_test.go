@@ -274,3 +274,30 @@ func TestABrokenGrantEndsItsPlace(t *testing.T) {
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
+
+// A server that has lost its data since it granted a place may have that in
+// line again, for the owner that it was granted to. So whoever finds such a
+// lease gone gives up its place.
+func TestThePlaceOfALateGrantThatIsGoneIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, heard := range map[string]bool{"by a heartbeat": true, "by its release": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, l, _ := inLineFor(t, time.Second, 1, script.Held())
+				place := s.Calls(script.Acquire)[0].Claims[0].Place
+				s.Script(script.Release, script.Gone())
+				if heard {
+					s.Default(script.Renew, script.Gone())
+					s.Mute(true)
+					waitFor(config.TTL)
+					s.Mute(false)
+				}
+				require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+				synctest.Wait()
+				releases := s.Calls(script.Release)
+				require.Equal(t, place, releases[len(releases)-1].Holds[0].Place)
+			})
+		})
+	}
+}

@@ -40,7 +40,7 @@ type Waiting struct {
 // leases that begin meanwhile are missing.
 func (k *Keeper) Holdings() iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
-		inChunks(k, k.onBooks(), k.holding, yield)
+		inChunks(k, k.onBooks(), (*books).holding, yield)
 	}
 }
 
@@ -49,31 +49,31 @@ func (k *Keeper) Holdings() iter.Seq[Holding] {
 // slot is missing.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {
-		inChunks(k, k.desk.Asking(insideChunk), k.waiting, yield)
+		inChunks(k, k.desk.Asking(insideChunk), (*books).waiting, yield)
 	}
 }
 
-// insideChunk is at how many leases one look is had under k.mu: some 40 us, as
-// each of them is elsewhere in memory.
+// insideChunk is at how many leases one look has the books: some 40 us, as each
+// of them is elsewhere in memory.
 const insideChunk = 256
 
-// inChunks tells of leases what read says of them, in chunks: the lock is held
+// inChunks tells of leases what read says of them, in chunks: it has the books
 // for one at a time, and not while the caller looks at it.
 func inChunks[T any](
-	k *Keeper, leases []*Lease, read func(*Lease, dial) (T, bool), yield func(T) bool,
+	k *Keeper, leases []*Lease, read func(*books, *Lease, dial) (T, bool), yield func(T) bool,
 ) {
 	chunk := make([]T, 0, min(len(leases), insideChunk))
 	for len(leases) > 0 {
 		n := min(len(leases), insideChunk)
 		chunk = chunk[:0]
-		k.mu.Lock()
+		b := k.lock()
 		d := dial{k.clock.AtMost(), time.Now()}
 		for _, l := range leases[:n] {
-			if one, ok := read(l, d); ok {
+			if one, ok := read(b, l, d); ok {
 				chunk = append(chunk, one)
 			}
 		}
-		k.mu.Unlock()
+		b.Unlock()
 		runtime.Gosched() // to one that waits for the lock
 		leases = leases[n:]
 		for _, one := range chunk {
@@ -101,24 +101,24 @@ func (d dial) time(at instant) time.Time {
 // onBooks are the leases on the books, and some that are asked for: their
 // pointers, which are copied at once, as they change places when one goes.
 func (k *Keeper) onBooks() []*Lease {
-	k.mu.Lock()
-	n := k.leases.Len()
-	k.mu.Unlock()
+	b := k.lock()
+	n := b.leases.Len()
+	b.Unlock()
 	all := make([]*Lease, 0, n+n/8+insideChunk) // not under the lock
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.AppendSeq(all, k.leases.All())
+	b = k.lock()
+	defer b.Unlock()
+	return slices.AppendSeq(all, b.leases.All())
 }
 
-// holding is what is told of a lease on the books. Under k.mu.
-func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
+// holding is what is told of a lease on the books.
+func (b *books) holding(l *Lease, d dial) (h Holding, ok bool) {
 	if !l.belief.Held() && !l.belief.Lost() {
 		return h, false
 	}
 	h = Holding{
 		Name: l.Name(), Operation: l.label.operation, Limited: l.label.limited,
 		LongRunning: l.belief.LongRunning(), Fence: l.belief.Fence, Since: d.time(l.belief.Since()),
-		Until: d.time(l.belief.Until()), Waiting: k.behind(l), Lost: l.belief.Why(),
+		Until: d.time(l.belief.Until()), Waiting: b.behind(l), Lost: l.belief.Why(),
 	}
 	if h.Lost != nil {
 		h.LostAt = d.time(l.belief.LostAt())
@@ -126,16 +126,8 @@ func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
 	return h, true
 }
 
-// behind counts the callers who wait for a lease that is held. Under k.mu.
-func (k *Keeper) behind(l *Lease) int {
-	if !l.belief.Held() {
-		return 0
-	}
-	return k.desk.Waiting(l.key(), l)
-}
-
-// waiting is what is told of a lease that a caller asks for. Under k.mu.
-func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
+// waiting is what is told of a lease that a caller asks for.
+func (b *books) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 	if !l.belief.Asking() {
 		return w, false
 	}
@@ -143,8 +135,8 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 		Name: l.Name(), Operation: l.label.operation, Limited: l.label.limited,
 		LongRunning: l.belief.LongRunning(), Since: d.time(l.belief.Since()),
 	}
-	if last := k.desk.Last(l.key()); last.Has != nil {
-		w.Holder, w.HeldSince = k.holder(last.Has), d.time(last.Has.belief.Since())
+	if last := b.k.desk.Last(l.key()); last.Has != nil {
+		w.Holder, w.HeldSince = b.k.holder(last.Has), d.time(last.Has.belief.Since())
 	} else if last.Known {
 		w.Holder, w.HeldSince, w.Err = last.Seen.Holder, d.time(last.Seen.Since), last.Seen.Err
 	}

@@ -19,30 +19,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Which lock guards what
-//
-// Keeper.mu guards what is believed: leases, heartbeats, shutdown, and those
-// fields of a Lease that say so. It is held when a method of these parts is
-// called, and where a comment says "under k.mu".
-//
-// A lease is on the books from its grant until its key is free, or the
-// cleaner's: it is in leases then. So is one that the store is asked for, while
-// the end loop keeps the time of the question. Nothing is due for a lease
-// before the instant at which it is there.
-//
-// The desk and the cleaner have locks of their own, which are taken last.
-//
-// outages, Clock, Loop, requests, Lease.op and until when belief in a lease
-// lasts are atomic. They need no lock.
-//
-// No lock is held while the store, an observer or a user's function is called.
-// The exception is Sharded.Shard, under Keeper.mu, which must return at once.
-
 // Keeper acquires leases from one [store.Store] and keeps them alive. A process
 // needs one. All methods may be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
 	store    store.Store
-	shards   asking.Shards
 	cfg      Config
 	rules    lease.Rules
 	self     store.Holder
@@ -53,19 +33,14 @@ type Keeper struct { // a coordinator of parts that own their state
 	requests *asking.Requests
 	renewals *asking.Requests // the same for heartbeats, which are waited for longer
 	outages  *asking.Outages
-	tooLate  error // why a request was not answered that had its time
 
 	labels     labels
 	desk       *desk.Desk[*Lease] // who may have a name next
 	cleaner    *cleanup.Cleaner   // of keys that no lease keeps
 	goroutines goroutines
 
-	mu         sync.Mutex
-	leases     *timing.Wheel[*Lease] // by when the end loop is to attend to each
-	ends       *timing.Loop
-	heartbeats beat.Heartbeats[*Lease]
-	looks      looks
-	shutdown   shutdown
+	locked   locked
+	shutdown shutdown
 }
 
 // Config returns the configuration in force, with its defaults.
@@ -117,30 +92,33 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 			"(redisstore.Deployment.TTL)", ErrConfig, cfg.TTL, tuned.LeastTTL())
 	}
 	clock := timing.NewClock(slept)
+	ends := timing.NewLoop(clock)
 	k := &Keeper{
 		store:    engine,
-		shards:   asking.ShardsOf(engine),
 		cfg:      cfg,
 		rules:    cfg.rules(),
 		self:     store.Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:    clock,
 		observer: cfg.Observer,
 		hearers:  observersOf(cfg.Observer, cfg.Log),
-		leases:   timing.NewWheel(2*cfg.TTL, (*Lease).slot),
-		ends:     timing.NewLoop(clock),
 		desk:     desk.New[*Lease](),
-		outages:  asking.NewOutages(clock, cfg.FailOver),
-		tooLate:  fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
+		outages: asking.NewOutages(asking.OutageConfig{
+			Shards: asking.ShardsOf(engine), After: cfg.FailOver, Due: ends,
+			TooLate: fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
+		}, clock),
 		requests: asking.NewRequests(cfg.RequestTimeout, clock),
 		renewals: asking.NewRequests(cfg.beatPatience(), clock),
-		heartbeats: beat.New(beat.Config[*Lease]{
-			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
-			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).beating,
-		}, clock),
 	}
 	k.shutdown = newShutdown(k)
 	_, tells := engine.(breaker)
-	k.looks = looks{k: k, listens: !tells}
+	heartbeats := beat.New(beat.Config[*Lease]{
+		TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
+		Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).beating,
+	}, clock)
+	k.locked.books = books{
+		k: k, leases: timing.NewWheel(2*cfg.TTL, (*Lease).slot), ends: ends,
+		heartbeats: heartbeats, looks: looks{listens: !tells}, idle: make(chan struct{}),
+	}
 	k.cleaner = cleanup.New(engine, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
 		Limit: k.cleanUpRequest,
@@ -149,8 +127,8 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 	if k.observer != nil {
 		k.observer.Started(k)
 	}
-	k.goroutines.run(func() { k.heartbeats.Loop.Run(k.sendDue) })
-	k.goroutines.run(func() { k.ends.Run(k.endDue) })
+	k.goroutines.run(func() { heartbeats.Loop.Run(k.sendDue) })
+	k.goroutines.run(func() { ends.Run(k.endDue) })
 	return k, nil
 }
 

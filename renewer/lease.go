@@ -23,7 +23,7 @@ type Lease struct {
 	label *label
 	op    lease.Operation
 
-	// Guarded by k.mu, other than until when belief lasts.
+	// Guarded by the books' lock, other than until when belief lasts.
 	belief lease.Belief[LostError]
 	beat   beat.Place // where its next heartbeat is planned
 }
@@ -74,12 +74,12 @@ func (l *Lease) setTrace(trace string) {
 		return
 	}
 	traced := &label{l.label.limited, l.label.operation, trace}
-	l.k.mu.Lock()
+	b := l.k.lock()
 	l.label = traced
-	l.k.mu.Unlock()
+	b.Unlock()
 }
 
-// slot is where the lease stands in Keeper.leases.
+// slot is where the lease stands in the books.
 func (l *Lease) slot() *timing.Place { return &l.belief.Slot }
 
 // Context is the operation's. It derives from the one given to Acquire, and
@@ -115,8 +115,7 @@ func (l *Lease) Remaining() time.Duration {
 // Err is a *[LostError] once the lease has been lost, also after Release; else
 // nil.
 func (l *Lease) Err() error {
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
+	defer l.k.lock().Unlock()
 	if lost := l.belief.Why(); lost != nil {
 		return lost
 	}
@@ -127,8 +126,7 @@ func (l *Lease) Err() error {
 // the process ends: for work that must not be done again so soon. A longer time
 // given before stands. It does nothing if d ≤ 0, or the lease is over.
 func (l *Lease) HoldAtLeast(d time.Duration) {
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
+	defer l.k.lock().Unlock()
 	if d > 0 && !l.belief.Released() {
 		l.belief.HoldAtLeast(l.k.clock.AtMost().Add(d))
 	}
@@ -156,7 +154,8 @@ func (l *Lease) hold() store.Hold {
 }
 
 // beating is the hold of a heartbeat, which tells how many callers of this
-// process wait behind the lease, if the store does not know that. Under k.mu.
+// process wait behind the lease, if the store does not know that. Under
+// the books' lock.
 func (l *Lease) beating() store.Hold {
 	h := l.hold()
 	h.Callers = l.k.desk.InLine(l.key())
@@ -164,15 +163,21 @@ func (l *Lease) beating() store.Hold {
 	return h
 }
 
-// ending is the hold to release when the operation has ended. Under k.mu.
+// ending is the hold to release when the operation has ended. Under the books'
+// lock.
 func (l *Lease) ending(now instant) store.Hold {
 	h := l.ownKey()
-	h.Keep, h.Place = cleanup.KeepUntil(l.belief.Least(), now), l.belief.Place()
+	if l.belief.Unsettled() != 0 {
+		h.Place = l.belief.Place()
+	}
+	if least := l.belief.Least(); least != 0 {
+		h.Keep = cleanup.KeepUntil(least, now)
+	}
 	return h
 }
 
-// orphan is the key of a lease for the cleaner. Under k.mu, or after the
-// lease's end.
+// orphan is the key of a lease for the cleaner. Under the books' lock, or
+// after the lease's end.
 func (l *Lease) orphan(hold store.Hold) *cleanup.Orphan {
 	return &cleanup.Orphan{Hold: hold, TTL: l.belief.TTL(&l.k.rules), Least: l.belief.Least()}
 }

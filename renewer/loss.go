@@ -16,11 +16,11 @@ import (
 // timer having run.
 const lookAround = time.Second
 
-// losses are what the engine finds at an instant, under k.mu: leases just lost,
-// whose operations have not been told yet. deliver tells them, once k.mu is
-// given back.
+// losses are what the engine finds in the books at an instant: leases just
+// lost, whose operations have not been told yet. deliver tells them, once the
+// books are given back.
 type losses struct {
-	k   *Keeper
+	b   *books
 	now instant
 
 	leases []*Lease
@@ -31,19 +31,18 @@ type losses struct {
 // endDue is a step of the end loop: it ends what is due. It asks neither the
 // store nor an observer whether to: they hear of it afterwards.
 func (k *Keeper) endDue() (next instant) {
-	news := losses{k: k}
-	k.mu.Lock()
+	b := k.lock()
 	now := k.clock.Now()
-	news.now = now
-	outages := k.tendOutages(now)
-	k.leases.Take(now, math.MaxInt, news.attendTo)
-	next = min(outages, k.leases.First())
-	if at := k.looks.listenAt(); at > now {
+	news := losses{b: b, now: now}
+	outages := b.tendOutages(now)
+	b.leases.Take(now, math.MaxInt, news.attendTo)
+	next = min(outages, b.leases.First())
+	if at := b.listenAt(); at > now {
 		next = min(next, at)
 	} else {
-		k.goroutines.run(k.looks.listen)
+		k.goroutines.run(k.listen)
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	news.deliver()
 	if next == never {
 		return never
@@ -51,27 +50,12 @@ func (k *Keeper) endDue() (next instant) {
 	return min(next, now.Add(lookAround))
 }
 
-// attendBy has the end loop attend to a lease when something is due, or before;
-// and puts it on the books, unless it is asked for. A heartbeat moves the end
-// of a lease on, but not its place here: so a lease is looked at in vain once
-// in a TTL. What is not due soon is entered at a 256th of the TTL, with others:
-// else very many would wake the loop, each at an instant of its own. Under
-// k.mu.
-func (k *Keeper) attendBy(l *Lease, now instant) {
-	at := min(l.belief.NextDue(&k.rules), now.Add(k.cfg.TTL))
-	if shared := at - at%instant(k.cfg.TTL/256); shared > now {
-		at = shared
-	}
-	k.leases.Set(l, at)
-	k.ends.WakeBy(at)
-}
-
 // attendTo does what is due for a lease, if anything is: it ends a question,
-// loses a lease, or notes that observers are to be told of one. Under k.mu.
+// loses a lease, or notes that observers are to be told of one.
 func (n *losses) attendTo(l *Lease) {
-	k, now := n.k, n.now
+	b, now := n.b, n.now
 	switch {
-	case l.belief.NextDue(&k.rules) > now:
+	case l.belief.NextDue(&b.k.rules) > now:
 	case l.belief.Asking():
 		question := l.op.Made()
 		n.after = append(n.after, func() { question.Cancel(errNoAnswer) })
@@ -81,18 +65,17 @@ func (n *losses) attendTo(l *Lease) {
 	default:
 		n.noteRuns(l)
 	}
-	k.attendBy(l, now)
+	b.attendBy(l, now)
 }
 
 // noteRuns notes that observers are to hear of an operation that still runs.
-// Under k.mu.
 func (n *losses) noteRuns(l *Lease) {
 	e := StillRuns{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: n.k.behind(l),
+		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: n.b.behind(l),
 		Lost: l.belief.Why(),
 	}
 	e.Held, e.Overrun = l.belief.Times(n.now)
-	l.belief.Warned(&n.k.rules, n.now)
+	l.belief.Warned(&n.b.k.rules, n.now)
 	if l.op.Begun() { // else its caller was handed it a moment ago, and has not begun
 		n.still = append(n.still, stillRuns{l.op.Seen(), e})
 	}
@@ -104,29 +87,28 @@ type stillRuns struct {
 	event StillRuns
 }
 
-// expire loses a lease whose belief has ended by the clock. Under k.mu.
+// expire loses a lease whose belief has ended by the clock.
 func (n *losses) expire(l *Lease) {
-	n.lost(l, l.belief.Expire(&n.k.rules, n.now))
+	n.lost(l, l.belief.Expire(&n.b.k.rules, n.now))
 }
 
-// lose ends a held lease before its operation does. Under k.mu.
+// lose ends a held lease before its operation does.
 func (n *losses) lose(l *Lease, reason Reason) {
 	n.lost(l, l.belief.Lose(lease.Reason(reason), n.now))
 }
 
-// lost is the rest of a loss. Under k.mu.
+// lost is the rest of a loss.
 func (n *losses) lost(l *Lease, loss lease.Loss) {
-	k := n.k
 	l.belief.Tell(&LostError{
 		Name: l.name, Reason: Reason(loss.Reason), Fence: l.belief.Fence, Left: loss.Left,
 		Err: loss.Err, maxHold: loss.MaxHold,
 	})
-	k.heartbeats.Unplan(l)
-	k.attendBy(l, n.now) // it may be told of
-	if l.op.Begun() {    // else it was handed over a moment ago, and its new holder will see
+	n.b.heartbeats.Unplan(l)
+	n.b.attendBy(l, n.now) // it may be told of
+	if l.op.Begun() {      // else it was handed over a moment ago, and its new holder will see
 		n.leases = append(n.leases, l)
 	}
-	if left := k.desk.Leave(l.key(), l); left.Stop != nil {
+	if left := n.b.k.desk.Leave(l.key(), l); left.Stop != nil {
 		n.after = append(n.after, left.Stop)
 	}
 }
@@ -176,10 +158,10 @@ func (n *losses) deliver() {
 			Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence, Err: l.belief.Why(),
 		}
 		e.Held, _ = l.belief.Times(0) // until the loss
-		n.k.hearers.Lost(l.op.Seen(), e)
+		n.b.k.hearers.Lost(l.op.Seen(), e)
 	}
 	for _, s := range n.still {
-		n.k.hearers.StillRuns(s.ctx, s.event)
+		n.b.k.hearers.StillRuns(s.ctx, s.event)
 	}
 }
 
@@ -187,34 +169,31 @@ func (n *losses) deliver() {
 // context ends.
 func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	unwatch := context.AfterFunc(caller, func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
+		b := k.lock()
+		defer b.Unlock()
 		if !l.belief.Held() {
 			return
 		}
 		now := k.clock.Now()
 		l.belief.LimitTo(&k.rules, now.Add(k.cfg.CancelGrace), lease.Reason(ReasonAbandoned))
-		k.attendBy(l, now)
+		b.attendBy(l, now)
 	})
 	operation := l.op.Context()
-	k.mu.Lock()
+	b := k.lock()
 	operation.Unwatch = unwatch
-	k.mu.Unlock()
+	b.Unlock()
 }
 
 // OnLoss has f called once, when the lease is lost or if it is already, though
 // its context has ended before; never after a release. f must not block. stop
 // takes it back.
 func (l *Lease) OnLoss(f func()) (stop func()) {
-	k := l.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer l.k.lock().Unlock()
 	switch {
 	case l.belief.Held():
 		l.belief.OnLoss(&f)
 		return func() {
-			k.mu.Lock()
-			defer k.mu.Unlock()
+			defer l.k.lock().Unlock()
 			l.belief.NotOnLoss(&f)
 		}
 	case l.belief.Lost():
@@ -232,9 +211,8 @@ type breaker interface {
 // looks is how a keeper hears that a lease of its own may have been broken. It
 // listens from when a lease is a second old, or about to have its first
 // heartbeat, or has none: for one that is over sooner that would cost more than
-// it brings. Guarded by Keeper.mu.
+// it brings.
 type looks struct {
-	k       *Keeper
 	listens bool   // or the store tells nobody
 	stop    func() // nil unless the store tells
 	limits  instant
@@ -254,14 +232,13 @@ const (
 )
 
 // listenAt is when the keeper is to begin to listen, for the oldest of its
-// leases. Under k.mu.
-func (w *looks) listenAt() instant {
-	k := w.k
+// leases.
+func (b *books) listenAt() instant {
 	at := never
-	if w.listens {
+	if b.looks.listens {
 		return at
 	}
-	for l := range k.leases.All() { // few have been there when one is a second old
+	for l := range b.leases.All() { // few have been there when one is a second old
 		if l.belief.Held() {
 			at = min(at, l.belief.Since().Add(listenAfter))
 		}
@@ -270,35 +247,33 @@ func (w *looks) listenAt() instant {
 }
 
 // listen has the store tell of leases that may have been broken, once.
-func (w *looks) listen() {
-	k := w.k
+func (k *Keeper) listen() {
 	s, ok := k.store.(breaker)
-	k.mu.Lock()
-	first := !w.listens && k.shutdown.phase < phaseFree
-	w.listens = true
-	k.mu.Unlock()
+	b := k.lock()
+	first := !b.looks.listens && b.phase < phaseFree
+	b.looks.listens = true
+	b.Unlock()
 	if !first || !ok {
 		return
 	}
-	stop := s.OnBreak(k.self, w.look)
-	k.mu.Lock()
-	over := k.shutdown.phase >= phaseFree
+	stop := s.OnBreak(k.self, k.look)
+	b = k.lock()
+	over := b.phase >= phaseFree
 	if !over {
-		w.stop = stop
+		b.looks.stop = stop
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	if over {
 		stop()
 	}
 }
 
 // deaf ends what listen has begun.
-func (w *looks) deaf() {
-	k := w.k
-	k.mu.Lock()
-	stop := w.stop
-	w.stop = nil
-	k.mu.Unlock()
+func (k *Keeper) deaf() {
+	b := k.lock()
+	stop := b.looks.stop
+	b.looks.stop = nil
+	b.Unlock()
 	if stop != nil {
 		stop()
 	}
@@ -307,53 +282,49 @@ func (w *looks) deaf() {
 // look renews the leases of a name now: the answer says if they were broken.
 // Without a name it renews those that have had no heartbeat yet: they may have
 // been broken before the store told.
-func (w *looks) look(name string, limit bool) {
-	k := w.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (k *Keeper) look(name string, limit bool) {
+	b := k.lock()
+	defer b.Unlock()
 	now := k.clock.Now()
 	if name == "" {
-		w.lookAtNew(now)
+		b.lookAtNew(now)
 		return
 	}
 	if !limit {
 		key := contract.Name{Text: name}
 		k.desk.Nudge(key)
 		if l := k.desk.Last(key).Has; l != nil {
-			w.lookAt(l, now)
+			b.lookAt(l, now)
 		}
 		return
 	}
-	if now < w.limits.Add(limitPause) {
+	if now < b.looks.limits.Add(limitPause) {
 		return
 	}
-	w.limits = now
-	for l := range k.leases.All() {
+	b.looks.limits = now
+	for l := range b.leases.All() {
 		if l.name == name && l.label.limited {
-			w.lookAt(l, now)
+			b.lookAt(l, now)
 		}
 	}
 }
 
-// lookAtNew has those leases renewed now that have had no heartbeat. Under
-// k.mu.
-func (w *looks) lookAtNew(now instant) {
-	k := w.k
-	if now < w.young.Add(limitPause) {
+// lookAtNew has those leases renewed now that have had no heartbeat.
+func (b *books) lookAtNew(now instant) {
+	if now < b.looks.young.Add(limitPause) {
 		return
 	}
-	w.young = now
-	for l := range k.leases.All() {
-		if l.belief.Renewals() == 0 && k.heartbeats.Planned(l) {
-			w.lookAt(l, now)
+	b.looks.young = now
+	for l := range b.leases.All() {
+		if l.belief.Renewals() == 0 && b.heartbeats.Planned(l) {
+			b.lookAt(l, now)
 		}
 	}
 }
 
-// lookAt has a lease renewed now. Under k.mu.
-func (w *looks) lookAt(l *Lease, now instant) {
-	k := w.k
-	if !l.belief.Held() || k.shutdown.phase >= phaseFree {
+// lookAt has a lease renewed now.
+func (b *books) lookAt(l *Lease, now instant) {
+	if !l.belief.Held() || b.phase >= phaseFree {
 		return
 	}
 	at, ok := l.belief.Look(now, lookPause)
@@ -361,27 +332,25 @@ func (w *looks) lookAt(l *Lease, now instant) {
 		return
 	}
 	if l.belief.IsManual() {
-		k.goroutines.run(func() { w.askManual(l) })
+		b.k.goroutines.run(func() { b.k.askManual(l) })
 		return
 	}
-	k.plan(l, min(at, max(l.belief.Due, now)))
+	b.plan(l, min(at, max(l.belief.Due, now)))
 }
 
 // askManual asks whether a lease without a heartbeat was broken. A renewal
 // shortens no TTL.
-func (w *looks) askManual(l *Lease) {
-	k := w.k
+func (k *Keeper) askManual(l *Lease) {
 	h := l.hold()
 	h.TTL = time.Millisecond
 	a := asking.AnswerTo(k.store.Renew(k.requests.Limit(), []store.Hold{h}), 0, 1)
-	news := losses{k: k}
-	k.mu.Lock()
+	b := k.lock()
+	news := losses{b: b, now: k.clock.Now()}
 	over := a.Status != store.StatusHeld && a.Status != store.StatusUnknown
 	if over && l.belief.Held() {
-		news.now = k.clock.Now()
 		news.loseTaken(l, a)
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	news.deliver()
 }
 

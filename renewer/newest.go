@@ -59,14 +59,13 @@ func (n *newestCall) endFront(l *Lease) {
 		return
 	}
 	k := l.k
-	news := losses{k: k}
-	k.mu.Lock()
+	b := k.lock()
+	news := losses{b: b, now: k.clock.Now()}
 	if front := k.desk.Last(l.key()).Has; front != nil && front.belief.Held() {
-		news.now = k.clock.Now()
 		news.lose(front, ReasonReplaced)
 		front.belief.Why().By = k.holder(l).String()
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	news.deliver()
 }
 
@@ -93,9 +92,9 @@ func (n *newestCall) check(ctx context.Context, c *call) error {
 		return nil
 	}
 	if k.desk.Ousted(n.Newest) {
-		return c.refuseReplaced()
+		return c.fail(ErrBusy, ErrReplaced)
 	}
-	k.looks.listen() // for a newer one
+	k.listen() // for a newer one
 	request, end := context.WithTimeout(patient, k.cfg.RequestTimeout)
 	defer end()
 	since, err := n.store.Replace(request, contract.Replacement{
@@ -112,15 +111,12 @@ func (n *newestCall) check(ctx context.Context, c *call) error {
 		return nil
 	case since == 0:
 		n.since = 0
-		return c.refuseReplaced()
+		return c.fail(ErrBusy, ErrReplaced)
 	}
 	n.since = since
 	n.again.Reset(noteAgain)
 	return nil
 }
-
-// givesWay reports whether newer calls may overtake the call.
-func (c *call) givesWay() bool { return c.newest != nil || c.request.Rank != 0 }
 
 // newness is what the store is told of a call that gives way to newer ones.
 func (c *call) newness() store.Newness {
@@ -136,9 +132,6 @@ func (c *call) newness() store.Newness {
 // heard notes that the store has heard of the call, or may have.
 func (n *newestCall) heard(k *Keeper) { k.desk.Heard(n.Newest, k.clock.AtMost()) }
 
-// refuseReplaced is the error of a call that a newer one has replaced.
-func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }
-
 // end ends what is kept of a call for a lease, here and, unless it has the
 // lock, at the store: an older call that is late must not take that for newer.
 // There a note lapses by itself, so that no caller waits for its end.
@@ -146,9 +139,9 @@ func (n *newestCall) end(l *Lease, granted bool) {
 	k := l.k
 	n.again.Stop()
 	k.desk.Forget(l.key(), n.Newest)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {
+	b := k.lock()
+	defer b.Unlock()
+	if granted || n.since == 0 || b.phase >= phaseFree {
 		return
 	}
 	r := contract.Replacement{Name: l.name, Owner: n.id, Over: true}

@@ -1,8 +1,7 @@
 package renewer
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"time"
 
@@ -22,7 +21,7 @@ func (k *Keeper) Outage(name string) time.Duration {
 		away, _ := k.outages.Longest()
 		return away
 	}
-	away, _ := k.outages.Of(k.shards.Of(name))
+	away, _ := k.outages.Of(name)
 	return away
 }
 
@@ -31,9 +30,9 @@ func (k *Keeper) Outage(name string) time.Duration {
 // [ErrShutdown] once Shutdown has begun. It is no liveness probe: a new process
 // helps nothing in an outage.
 func (k *Keeper) HealthCheck() error {
-	k.mu.Lock()
-	phase := k.shutdown.phase
-	k.mu.Unlock()
+	b := k.lock()
+	phase := b.phase
+	b.Unlock()
 	if phase != phaseRun {
 		return ErrShutdown
 	}
@@ -64,32 +63,18 @@ func (e *awayError) text(last string) string {
 
 func (e *awayError) Unwrap() error { return e.last }
 
-// bookFailure notes that a request for a name, sent to a shard at an instant,
-// was not answered.
-func (k *Keeper) bookFailure(shard int, name string, sent instant, err error) {
-	k.ends.WakeBy(k.outages.Failed(shard, name, sent, k.failure(err)))
-}
-
-// failure is why a request was not answered: that its time was over is our
-// doing.
-func (k *Keeper) failure(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return k.tooLate
-	}
-	return err
-}
-
 // tendOutages has callers refused when a shard has just gone away, also those
 // for whom it is being asked, and asks those that are. It returns when it is to
-// be called next. Under k.mu.
-func (k *Keeper) tendOutages(now instant) (next instant) {
+// be called next.
+func (b *books) tendOutages(now instant) (next instant) {
+	k := b.k
 	begun, probes, next := k.outages.Due(now)
 	if begun {
 		for _, l := range k.desk.AskAtFronts() {
 			asks := l.belief.Asking() && l.belief.Slot != timing.Nowhere
 			if asks && k.Outage(l.name) > 0 {
 				l.belief.AskUntil(now)
-				k.attendBy(l, now)
+				b.attendBy(l, now)
 			}
 		}
 	}
@@ -112,7 +97,7 @@ func (k *Keeper) probe(p asking.Probe) {
 	owner := lease.NewOwner()
 	claim := store.Claim{Owner: owner.String(), TTL: time.Millisecond, Holder: k.self}
 	claim.Holder.Operation = "is the store back?"
-	for i := 0; i == 0 || !k.outages.Same(k.shards.Of(claim.Name), p.Shard); i++ {
+	for i := 0; i == 0 || !k.outages.IsOn(claim.Name, p); i++ {
 		if i == probeNames { // the store has no such shard any more
 			k.outages.Probed(p, sent, true, nil)
 			return
@@ -120,25 +105,16 @@ func (k *Keeper) probe(p asking.Probe) {
 		claim.Name = fmt.Sprintf("%.64s is the store back? %.64s %d", p.Name, k.self, i)
 	}
 	g := asking.GrantOf(k.store.Acquire(k.cleanUpRequest(), []store.Claim{claim}), 0, 1)
-	k.outages.Probed(p, sent, asking.IsAnswer(g.Status, g.Err), k.failure(g.Err))
+	k.outages.Probed(p, sent, asking.IsAnswer(g.Status, g.Err), g.Err)
 }
 
-// isAway reports whether the store is away, and the call is not to wait for it.
-func (c *call) isAway() bool {
-	_, err := c.k.outages.Of(c.k.shards.Of(c.l.name))
-	return err != nil && !c.request.outlastsOutages()
-}
-
-// checkOutage returns the error of a call that is not to wait for a store that
-// is away.
-func (c *call) checkOutage() error {
-	k := c.k
+// away is why the call is not to wait for the store, nil unless that is away.
+func (c *call) away() error {
 	if c.request.outlastsOutages() {
 		return nil
 	}
-	if away, err := k.outages.Of(k.shards.Of(c.l.name)); err != nil {
-		c.seen = unavailable(&awayError{time.Now(), away, err})
-		return c.refuse()
+	if away, err := c.k.outages.Of(c.l.name); err != nil {
+		return &awayError{time.Now(), away, err}
 	}
 	return nil
 }
@@ -149,15 +125,12 @@ func (c *call) storeGone() <-chan struct{} {
 	if c.request.outlastsOutages() {
 		return nil
 	}
-	return c.k.outages.Gone(c.k.shards.Of(c.l.name))
+	return c.k.outages.Gone(c.l.name)
 }
 
 // refuseAway is the error of a call that has waited when the store went away.
 // It may have come back in the same moment.
 func (c *call) refuseAway() error {
-	if err := c.checkOutage(); err != nil {
-		return err
-	}
-	c.seen = unavailable(errNoAnswer)
+	c.seen = unavailable(cmp.Or(c.away(), errNoAnswer))
 	return c.refuse()
 }

@@ -40,8 +40,9 @@ func (c *call) open(ctx context.Context) (q question, err error) {
 		}
 	}
 	if c.k.outages.Troubled() {
-		if err := c.checkOutage(); err != nil {
-			return q, err
+		if err := c.away(); err != nil {
+			c.seen = unavailable(err)
+			return q, c.refuse()
 		}
 	}
 	q.until = q.sent.Add(c.k.cfg.RequestTimeout)
@@ -55,7 +56,7 @@ func (c *call) open(ctx context.Context) (q question, err error) {
 // time is over as soon.
 func (q *question) patience() instant {
 	c := q.c
-	if c.until == never || c.request.Limit == nil || !c.asksForOthers() {
+	if c.until == never || c.request.Limit == nil || !c.stands() {
 		return c.until
 	}
 	return c.until.Add(c.k.cfg.RequestTimeout / 4)
@@ -73,19 +74,19 @@ func (q *question) begin(ctx context.Context) (request context.Context, place ui
 	// What is asked of a store that may be away ends when that is known.
 	shared := ctx.Done() == nil && q.until < q.patience() && !k.outages.Troubled()
 	if !shared && l.op.Made() == nil {
-		q.c.makeContext(ctx)
+		q.makeContext(ctx)
 	}
 	place = q.place()
 	if shared {
 		return k.requests.Limited(ctx), place
 	}
-	k.mu.Lock()
-	halted := k.shutdown.phase >= phaseFree
+	b := k.lock()
+	halted := b.phase >= phaseFree
 	if !halted {
 		l.belief.AskUntil(min(q.until, q.patience()))
-		k.attendBy(l, q.sent)
+		b.attendBy(l, q.sent)
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	op := l.op.Made()
 	if halted { // no loop keeps the time any more
 		op.Cancel(ErrShutdown)
@@ -99,10 +100,9 @@ func (q *question) place() uint64 {
 	c := q.c
 	own := c.place
 	if own.Number == 0 {
-		own.Owner, own.Asks = c.l.belief.Owner, c.givesWay() || c.l.belief.IsManual()
+		own.Owner, own.Asks = c.l.belief.Owner, c.request.givesWay() || c.l.belief.IsManual()
 	}
-	stands := !c.request.Try && !c.aside
-	place, left, inLine := c.k.desk.Place(c.l.key(), own, q.sent, stands)
+	place, left, inLine := c.k.desk.Place(c.l.key(), own, q.sent, c.stands())
 	c.k.giveUpPlace(c.l, &left)
 	c.callers = inLine
 	if c.request.Limit != nil {
@@ -117,6 +117,9 @@ func (q *question) place() uint64 {
 	return place.Number
 }
 
+// stands reports whether the call waits at the front of its line.
+func (c *call) stands() bool { return !c.request.Try && !c.aside }
+
 // isFresh reports whether what was granted to the first claim from the caller's
 // place is as good, by when that was sent, as a lease whose heartbeat is due.
 // Otherwise the store is asked again, by the same owner.
@@ -127,7 +130,8 @@ func (q *question) isFresh() bool {
 
 // makeContext makes the operation's context, in the room for it when it is the
 // first.
-func (c *call) makeContext(ctx context.Context) {
+func (q *question) makeContext(ctx context.Context) {
+	c := q.c
 	room := c.room
 	c.room = nil // another request may still have it
 	if room == nil {
@@ -145,7 +149,7 @@ func (q *question) claim(ctx context.Context, place uint64) store.Claim {
 		l.setTrace(k.observer.Claim(ctx))
 	}
 	var newness store.Newness
-	if c.givesWay() {
+	if c.request.givesWay() {
 		newness = c.newness()
 	}
 	return store.Claim{
@@ -157,15 +161,15 @@ func (q *question) claim(ctx context.Context, place uint64) store.Claim {
 
 // end notes whether the time was over before the answer.
 func (q *question) end(request context.Context) {
-	k, l := q.c.k, q.c.l
+	l := q.c.l
 	if l.op.Made() == nil {
 		q.late = request.Err() != nil
 		return
 	}
-	k.mu.Lock()
+	b := q.c.k.lock()
 	q.late = l.belief.Slot == timing.Nowhere
-	k.leases.Remove(l)
-	k.mu.Unlock()
+	b.leases.Remove(l)
+	b.Unlock()
 	if q.late {
 		l.op.Drop()
 	}
@@ -194,7 +198,7 @@ func (q *question) judge(ctx context.Context, g store.Grant) (sent instant, err 
 			c.renounce(ctx, q.sent)
 		}
 	case store.StatusReplaced:
-		return 0, c.refuseReplaced()
+		return 0, c.fail(ErrBusy, ErrReplaced)
 	default:
 		if err := q.unknown(ctx, &g); err != nil {
 			return 0, err
@@ -215,10 +219,10 @@ func (q *question) book(ctx context.Context, g *store.Grant) {
 	k, l := q.c.k, q.c.l
 	if asking.IsAnswer(g.Status, g.Err) {
 		if !g.Late { // which says nothing of the store of now
-			k.outages.Answered(k.shards.Of(l.name))
+			k.outages.Answered(k.outages.ShardOf(l.name))
 		}
 	} else if ctx.Err() == nil {
-		k.bookFailure(k.shards.Of(l.name), l.name, q.sent, g.Err)
+		k.outages.Failed(k.outages.ShardOf(l.name), l.name, q.sent, g.Err)
 	}
 	if g.Status != store.StatusHeld {
 		return
@@ -248,7 +252,7 @@ func (q *question) taken(g *store.Grant) {
 	c.behind = holderOf(g, q.sent)
 	c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
 	if g.Held > c.limit && c.limit > 0 {
-		c.disagree(g.Held)
+		q.disagree(g.Held)
 	}
 }
 
@@ -389,8 +393,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	request, place := q.begin(ctx)
 	claims := singleClaims.Take(q.claim(ctx, place))
 	all := claims[:]
-	if c.request.Limit != nil && c.asksForOthers() {
-		all = c.claimOthers(all)
+	if c.request.Limit != nil && c.stands() {
+		all = q.claimOthers(all)
 	}
 	grants := c.k.store.Acquire(request, all)
 	own := asking.GrantOf(grants, 0, len(all))
@@ -400,11 +404,12 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	if own.Late {
 		q.sent = c.place.Sent
+		c.l.belief.From(c.place.Number)
 	}
 	singleClaims.Put(claims)
 	q.end(request)
 	if len(c.others) > 0 {
-		c.give(grants, &own, q.sent)
+		q.give(grants, &own)
 	}
 	return q.judge(ctx, own)
 }
@@ -419,7 +424,8 @@ func (c *call) noLimit() error {
 
 // disagree tells of a limit that more hold than this caller would admit, once
 // for each name.
-func (c *call) disagree(held int) {
+func (q *question) disagree(held int) {
+	c := q.c
 	if c.k.desk.FirstTime(c.l.key()) {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+
 			"have a higher limit, or it was lowered a moment ago", held, c.limit))

@@ -63,17 +63,17 @@ func (l *Lease) end(orderly bool) (e ended, over bool) {
 		l.op.End(lease.ErrReleased) // before anybody else has the lock
 	}
 	e.l, e.now = l, k.clock.Recent()
-	k.mu.Lock()
+	b := k.lock()
 	if l.belief.Released() {
-		k.mu.Unlock()
+		b.Unlock()
 		return e, true
 	}
 	if c := l.op.Made(); c != nil && c.Unwatch != nil {
 		defer c.Unwatch()
 	}
 	if orderly && l.belief.Held() && l.belief.HasTokens() {
-		if left, done := k.handOff(l, e.now); done {
-			k.mu.Unlock()
+		if left, done := b.handOff(l, e.now); done {
+			b.Unlock()
 			left.End()
 			e.observe(nil, true)
 			return e, true
@@ -82,9 +82,9 @@ func (l *Lease) end(orderly bool) (e ended, over bool) {
 	e.held, e.freed = l.belief.Held(), l.belief.IsFree()
 	l.belief.End()
 	k.desk.GivesBack(l.key(), l)
-	k.heartbeats.Unplan(l)
+	b.heartbeats.Unplan(l)
 	e.lost, e.hold = l.belief.Why(), l.ending(e.now)
-	k.mu.Unlock()
+	b.Unlock()
 	return e, false
 }
 
@@ -142,13 +142,16 @@ func (e *ended) settle(a store.Answer) error {
 	if at := l.belief.Unsettled(); at != 0 && (e.held || !e.freed && e.lost.gone()) {
 		k.cleaner.Revisit(l.orphan(e.hold), at, e.now) // an acquire may yet bring it back
 	}
-	k.mu.Lock()
+	if gone := lost != nil && !e.freed && (e.held || lost.gone()); gone && !l.label.limited {
+		e.giveUpPlace()
+	}
+	b := k.lock()
 	if e.held && lost != nil {
 		l.belief.Tell(lost)
 	}
 	left := k.desk.Leave(l.key(), l)
-	k.strike(l)
-	k.mu.Unlock()
+	b.strike(l)
+	b.Unlock()
 	e.settled = true
 	left.End()
 	e.observe(failed, false)
@@ -162,6 +165,17 @@ func (e *ended) settle(a store.Answer) error {
 		}
 	default:
 		return nil
+	}
+}
+
+// giveUpPlace gives up the place from which a lease was asked for that the store
+// says is gone. A server that has lost its data may have granted it before, and
+// have been asked from the place again since: there that stands in line for an
+// owner who never comes.
+func (e *ended) giveUpPlace() {
+	if place := e.l.belief.Place(); place != 0 && e.hold.Place == 0 {
+		e.hold.Place = place
+		e.l.k.cleaner.Disown(e.l.orphan(e.hold), 0)
 	}
 }
 
@@ -198,20 +212,20 @@ func (e *ended) observe(failed error, handedOver bool) {
 // place, at the instant unsettled, those behind it go on from that place.
 // unsettled is as for disown, too.
 func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
-	k.mu.Lock()
+	b := k.lock()
 	lost := l.belief.Why()
 	if l.belief.Asking() {
-		k.leases.Remove(l)
+		b.leases.Remove(l)
 	}
 	l.belief.End()
-	k.heartbeats.Unplan(l)
+	b.heartbeats.Unplan(l)
 	hold := l.ending(k.clock.AtMost())
 	left := k.desk.GiveUp(l.key(), l, place, unsettled)
-	k.mu.Unlock()
+	b.Unlock()
 	defer func() { // also if the store panics
-		k.mu.Lock()
-		k.strike(l)
-		k.mu.Unlock()
+		b := k.lock()
+		b.strike(l)
+		b.Unlock()
 		left.End()
 	}()
 	k.giveUpPlace(l, &left)
@@ -227,21 +241,13 @@ func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 // that they rise over all holders. It is bounded by [Config.HandOffs] and
 // [Config.HandOffFor], so that other processes get their turn.
 
-// bookTokens books the tokens that came with a contended grant. Under k.mu.
-func (c *call) bookTokens(now instant) {
-	cfg := &c.k.cfg
-	if c.reserved <= 0 || cfg.HandOffs < 0 {
-		return
-	}
-	c.l.belief.Tokens(now, c.reserved, cfg.HandOffs, now.Add(cfg.HandOffFor))
-}
-
 // handOff gives a lease that is being released, and has tokens, to the first
 // waiter, or returns false: none waits, no token may be used, the heartbeat is
 // in doubt or too little time is left, or something about either lease is
-// unusual. left is to be ended without the lock. Under k.mu.
-func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
-	if k.shutdown.phase != phaseRun || l.belief.Unusual() {
+// unusual. left is to be ended without the lock.
+func (b *books) handOff(l *Lease, now instant) (left desk.Left, done bool) {
+	k := b.k
+	if b.phase != phaseRun || l.belief.Unusual() {
 		return left, false
 	}
 	token, ok := l.belief.NextToken(&k.rules, now)
@@ -249,7 +255,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
 		return left, false
 	}
 	// a heartbeat is under way, and may find that the lease is lost
-	if !k.heartbeats.Planned(l) {
+	if !b.heartbeats.Planned(l) {
 		return left, false
 	}
 	if l.belief.Left(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
@@ -260,9 +266,9 @@ func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
 		return left, false
 	}
 	l.belief.Transfer(&k.rules, &w.L.belief, w.MaxHold, token, now)
-	k.leases.Remove(l)
-	k.attendBy(w.L, now)
-	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
+	b.leases.Remove(l)
+	b.attendBy(w.L, now)
+	b.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.Tell()
 	return left, true
 }

@@ -21,13 +21,13 @@ var errLate = fmt.Errorf("the store has not answered within Config.RequestTimeou
 // and never waits for an answer, nor for an observer.
 func (k *Keeper) sendDue() (next instant) {
 	var told []*booking
-	k.mu.Lock()
+	b := k.lock()
 	now := k.clock.Recent()
-	for b, late := k.heartbeats.Late(now); late; b, late = k.heartbeats.Late(now) {
-		told = append(told, k.sendAgain(b, now))
+	for batch, late := b.heartbeats.Late(now); late; batch, late = b.heartbeats.Late(now) {
+		told = append(told, b.sendAgain(batch, now))
 	}
-	b, next := k.heartbeats.Next(now)
-	k.mu.Unlock()
+	batch, next := b.heartbeats.Next(now)
+	b.Unlock()
 	if len(told) > 0 && k.observer != nil {
 		k.goroutines.run(func() {
 			for _, n := range told {
@@ -35,40 +35,40 @@ func (k *Keeper) sendDue() (next instant) {
 			}
 		})
 	}
-	if b != nil {
-		k.goroutines.run(func() { k.renew(b) })
+	if batch != nil {
+		k.goroutines.run(func() { k.renew(batch) })
 	}
 	return next
 }
 
-// sendAgain plans the leases of a heartbeat that is late. Under k.mu.
-func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) *booking {
-	k.bookFailure(b.Shard(), b.Holds[0].Name, b.Sent, errLate)
-	n := k.booking(b, now)
-	n.renewed.Failed, n.renewed.Err = len(b.Leases), errLate
-	for _, l := range b.Leases {
+// sendAgain plans the leases of a heartbeat that is late.
+func (b *books) sendAgain(batch *beat.Batch[*Lease], now instant) *booking {
+	b.k.outages.Failed(batch.Shard(), batch.Holds[0].Name, batch.Sent, errLate)
+	n := b.booking(batch, now)
+	n.renewed.Failed, n.renewed.Err = len(batch.Leases), errLate
+	for _, l := range batch.Leases {
 		if l.belief.Held() {
 			l.belief.Missed(errLate)
 			n.retry(l)
-			n.miss(l, b.Sent.Sub(l.belief.Due), errLate)
+			n.miss(l, batch.Sent.Sub(l.belief.Due), errLate)
 		}
 	}
 	return n
 }
 
 // renew carries out one heartbeat.
-func (k *Keeper) renew(b *beat.Batch[*Lease]) {
-	k.looks.listen()
+func (k *Keeper) renew(batch *beat.Batch[*Lease]) {
+	k.listen()
 	ctx := k.renewals.Limit()
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{
-			Leases: len(b.Leases), Contexts: contexts(b.Leases),
+			Leases: len(batch.Leases), Contexts: contexts(batch.Leases),
 		})
-		k.mu.Lock()
-		b.Context = ctx
-		k.mu.Unlock()
+		b := k.lock()
+		batch.Context = ctx
+		b.Unlock()
 	}
-	n := k.bookBatch(b, k.store.Renew(ctx, b.Holds))
+	n := k.bookBatch(batch, k.store.Renew(ctx, batch.Holds))
 	n.deliver()
 	if k.observer != nil {
 		n.tell()
@@ -76,37 +76,37 @@ func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 }
 
 // bookBatch books a heartbeat's answers. It returns what is to be told.
-func (k *Keeper) bookBatch(b *beat.Batch[*Lease], answers []store.Answer) *booking {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	n := k.booking(b, k.clock.Recent())
+func (k *Keeper) bookBatch(batch *beat.Batch[*Lease], answers []store.Answer) *booking {
+	b := k.lock()
+	defer b.Unlock()
+	n := b.booking(batch, k.clock.Recent())
 	r := &n.renewed
-	for i, l := range b.Leases {
-		a := asking.AnswerTo(answers, i, len(b.Leases))
+	for i, l := range batch.Leases {
+		a := asking.AnswerTo(answers, i, len(batch.Leases))
 		r.count(a)
 		if !l.belief.Held() {
 			continue
 		}
-		sent := b.Sent.Add(-max(0, a.Age))
-		if b.Late {
+		sent := batch.Sent.Add(-max(0, a.Age))
+		if batch.Late {
 			n.bookLate(l, a, sent)
 			continue
 		}
-		if b.Holds[i].Tells && a.Status == store.StatusHeld {
-			l.belief.Told(b.Holds[i].Callers)
+		if batch.Holds[i].Tells && a.Status == store.StatusHeld {
+			l.belief.Told(batch.Holds[i].Callers)
 		}
-		lag := b.Sent.Sub(l.belief.Due)
+		lag := batch.Sent.Sub(l.belief.Due)
 		n.book(l, a, sent)
 		if a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout {
 			n.miss(l, lag, a.Err)
 		}
 	}
 	if r.OK+r.Gone > 0 || asking.IsAnswer(store.StatusUnknown, r.Err) {
-		k.outages.Answered(b.Shard())
+		k.outages.Answered(batch.Shard())
 	} else {
-		k.bookFailure(b.Shard(), b.Holds[0].Name, b.Sent, r.Err)
+		k.outages.Failed(batch.Shard(), batch.Holds[0].Name, batch.Sent, r.Err)
 	}
-	k.heartbeats.Complete(b, n.now, r.Failed > 0)
+	b.heartbeats.Complete(batch, n.now, r.Failed > 0)
 	return n
 }
 
@@ -125,8 +125,8 @@ func (r *Renewed) count(a store.Answer) {
 	}
 }
 
-// booking books a heartbeat at an instant, under k.mu: when it is answered, or
-// late. It has what is to be told then: the leases that were lost, and what an
+// booking books a heartbeat at an instant: when it is answered, or late. It has
+// what is to be told then: the leases that were lost, and what an
 // observer hears.
 type booking struct {
 	losses
@@ -142,18 +142,18 @@ type miss struct {
 	event Missed
 }
 
-// booking begins one. Under k.mu.
-func (k *Keeper) booking(b *beat.Batch[*Lease], now instant) *booking {
-	n := &booking{losses: losses{k: k, now: now}, ctx: b.Context, renewed: Renewed{
-		Leases: len(b.Leases), Lag: b.Lag, Took: now.Sub(b.Sent),
+// booking begins one.
+func (b *books) booking(batch *beat.Batch[*Lease], now instant) *booking {
+	n := &booking{losses: losses{b: b, now: now}, ctx: batch.Context, renewed: Renewed{
+		Leases: len(batch.Leases), Lag: batch.Lag, Took: now.Sub(batch.Sent),
 	}}
-	b.Context = nil
+	batch.Context = nil
 	return n
 }
 
 // miss adds a lease, if it is still held.
 func (n *booking) miss(l *Lease, lag time.Duration, err error) {
-	if n.k.observer == nil || !l.belief.Held() {
+	if n.b.k.observer == nil || !l.belief.Held() {
 		return
 	}
 	n.misses = append(n.misses, miss{l.op.Seen(), Missed{
@@ -165,16 +165,16 @@ func (n *booking) miss(l *Lease, lag time.Duration, err error) {
 // tell tells the keeper's observer, without the lock.
 func (n *booking) tell() {
 	for _, m := range n.misses {
-		n.k.observer.Missed(m.ctx, m.event)
+		n.b.k.observer.Missed(m.ctx, m.event)
 	}
 	if n.ctx != nil {
-		n.k.observer.Renewed(n.ctx, n.renewed)
+		n.b.k.observer.Renewed(n.ctx, n.renewed)
 	}
 }
 
 // book books one answer to a heartbeat sent at an instant.
 func (n *booking) book(l *Lease, a store.Answer, sent instant) {
-	n.renewal(l, a, n.k.cfg.TTL, sent)
+	n.renewal(l, a, n.b.k.cfg.TTL, sent)
 	switch {
 	case !l.belief.Held():
 	case a.Status == store.StatusHeld:
@@ -192,7 +192,7 @@ func (n *booking) bookLate(l *Lease, a store.Answer, sent instant) {
 		l.belief.Explain(errLate, a.Err)
 		return
 	}
-	if n.renewal(l, a, n.k.cfg.TTL, sent) && n.k.heartbeats.Planned(l) {
+	if n.renewal(l, a, n.b.k.cfg.TTL, sent) && n.b.heartbeats.Planned(l) {
 		n.planNext(l, sent)
 	}
 }
@@ -201,21 +201,21 @@ func (n *booking) bookLate(l *Lease, a store.Answer, sent instant) {
 // the rhythm, unless that one came so late that the next would follow at once,
 // or earlier than a batch takes those along that are due soon.
 func (n *booking) planNext(l *Lease, sent instant) {
-	rhythm := n.k.cfg.Heartbeat
+	rhythm := n.b.k.cfg.Heartbeat
 	l.belief.Due = max(l.belief.Due.Add(rhythm), sent.Add(rhythm/2))
 	l.belief.Due = min(l.belief.Due, sent.Add(rhythm+rhythm/4))
-	n.k.plan(l, l.belief.Due)
+	n.b.plan(l, l.belief.Due)
 }
 
 // retry plans a heartbeat after one that failed, or is late.
 func (n *booking) retry(l *Lease) {
-	pause := n.k.cfg.retryPause()
-	n.k.plan(l, n.now.Add(pause/2+timing.Jitter(pause/2)))
+	pause := n.b.k.cfg.retryPause()
+	n.b.plan(l, n.now.Add(pause/2+timing.Jitter(pause/2)))
 }
 
 // renewal books the answer to a renewal for ttl that was sent at an instant. If
 // it is unknown the deadline stays: what is left until then is for trying
-// again. further reports whether it has moved on. Under k.mu.
+// again. further reports whether it has moved on.
 func (n *losses) renewal(
 	l *Lease, a store.Answer, ttl time.Duration, sent instant,
 ) (further bool) {
@@ -228,16 +228,12 @@ func (n *losses) renewal(
 		// begin again.
 		n.expire(l)
 	case a.Status == store.StatusHeld:
-		return l.belief.Renewed(&n.k.rules, sent, ttl)
+		return l.belief.Renewed(&n.b.k.rules, sent, ttl)
 	default:
 		l.belief.Missed(a.Err)
 	}
 	return false
 }
-
-// plan enters a lease's next heartbeat, in place of the one planned before. It
-// asks the store for the shard. Under k.mu.
-func (k *Keeper) plan(l *Lease, at instant) { k.heartbeats.Plan(l, k.shards.Of(l.name), at) }
 
 // contexts are those of leases, for an observer.
 func contexts(leases []*Lease) iter.Seq[context.Context] {
@@ -302,10 +298,8 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 // beginExtend notes how long the store may hold the key from now on, whatever
 // the answer; or it returns why the lease can't be extended.
 func (l *Lease) beginExtend(d time.Duration) error {
-	k := l.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	fault := k.checkManual(d)
+	defer l.k.lock().Unlock()
+	fault := l.k.checkManual(d)
 	switch {
 	case l.belief.Why() != nil:
 		return l.belief.Why()
@@ -325,14 +319,13 @@ func (l *Lease) beginExtend(d time.Duration) error {
 // extended books the answer to an extension by d that was sent at an instant,
 // and tells of a loss.
 func (k *Keeper) extended(l *Lease, a store.Answer, sent instant, d time.Duration) error {
-	news := losses{k: k}
-	k.mu.Lock()
-	news.now = k.clock.Now()
+	b := k.lock()
+	news := losses{b: b, now: k.clock.Now()}
 	if l.belief.Held() {
 		news.renewal(l, a, d, sent) // its bound follows when the old instant comes
 	}
 	lost := l.belief.Why()
-	k.mu.Unlock()
+	b.Unlock()
 	news.deliver()
 	if lost == nil {
 		return nil

@@ -111,6 +111,9 @@ func (r *Request) ownMaxHold() time.Duration {
 	return r.MaxHold
 }
 
+// givesWay reports whether newer calls may overtake the call.
+func (r *Request) givesWay() bool { return r.Newest != NewestOff || r.Rank != 0 }
+
 // outlastsOutages reports whether the call waits for the store, however long
 // that is away.
 func (r *Request) outlastsOutages() bool { return (r.LongRunning || r.StandBy) && !r.Try }
@@ -151,10 +154,15 @@ func (k *Keeper) checkRequest(r *Request) error {
 			return err
 		}
 	}
-	if err := k.checkNewness(r); err != nil {
-		return err
+	if r.givesWay() {
+		if err := k.checkNewness(r); err != nil {
+			return err
+		}
 	}
-	return k.cfg.checkMaxHold(r.MaxHold)
+	if r.MaxHold != 0 {
+		return k.cfg.checkMaxHold(r.MaxHold)
+	}
+	return nil
 }
 
 // checkManual refuses a time in which nothing is left for the operation.
@@ -170,9 +178,6 @@ func (k *Keeper) checkManual(d time.Duration) error {
 // checkNewness refuses Newest and Rank where they can't work. Package lockmw
 // calls them by the names of its options.
 func (k *Keeper) checkNewness(r *Request) error {
-	if r.Newest == NewestOff && r.Rank == 0 {
-		return nil
-	}
 	const what = "Newest, Rank (Replace, Latest, Ranked)"
 	_, ok := k.store.(contract.Replacer)
 	switch {

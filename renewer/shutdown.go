@@ -10,27 +10,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 )
 
-// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other
-// than the channels.
-//
-// What it holds true: the phases come in their order, and ended does
-// not change once stop is closed.
+// shutdown is what others hear of [Keeper.Shutdown]. How far it has come is in
+// the books.
 type shutdown struct {
-	k        *Keeper
-	phase    phase
-	stillRan int           // operations that ran when they were told to stop
-	ended    error         // what Shutdown returns
-	closed   chan struct{} // closed when it begins
-	idle     chan struct{} // closed when neither calls nor leases are left; nil then
-	drained  chan struct{} // closed when phaseDrain is over
-	stop     chan struct{} // closed when it has freed everything
+	k       *Keeper
+	closed  chan struct{} // closed when it begins
+	drained chan struct{} // closed when phaseDrain is over
+	stop    chan struct{} // closed when it has freed everything
+	ended   error         // what Shutdown returns; set before stop is closed
 }
 
 func newShutdown(k *Keeper) shutdown {
 	return shutdown{
-		k:      k,
-		closed: make(chan struct{}), idle: make(chan struct{}),
-		drained: make(chan struct{}), stop: make(chan struct{}),
+		k: k, closed: make(chan struct{}), drained: make(chan struct{}), stop: make(chan struct{}),
 	}
 }
 
@@ -95,35 +87,17 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 
 // close begins the shutdown, and reports whether this is the first call.
 func (s *shutdown) close() (idle <-chan struct{}, first bool) {
-	k := s.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s.phase != phaseRun {
+	b := s.k.lock()
+	defer b.Unlock()
+	if b.phase != phaseRun {
 		return nil, false
 	}
-	s.phase = phaseDrain
+	b.phase = phaseDrain
 	close(s.closed)
-	k.desk.Drain()
-	idle = s.idle
-	s.checkIdle()
+	s.k.desk.Drain()
+	idle = b.idle
+	b.checkIdle()
 	return idle, true
-}
-
-// strike takes a lease off the books. Its key is free, or the cleaner's. Under
-// k.mu.
-func (k *Keeper) strike(l *Lease) {
-	k.leases.Remove(l)
-	k.shutdown.checkIdle()
-}
-
-// checkIdle notes that neither calls nor leases are left, if Shutdown waits for
-// that. Under k.mu.
-func (s *shutdown) checkIdle() {
-	k := s.k
-	if s.phase != phaseRun && s.idle != nil && k.leases.Len() == 0 && k.desk.CloseIfEmpty() {
-		close(s.idle)
-		s.idle = nil
-	}
 }
 
 // turnsAway is closed when a call may wait no longer, since the keeper shuts
@@ -137,23 +111,21 @@ func (s *shutdown) turnsAway(nested bool) <-chan struct{} {
 
 // tell loses every lease that is still held.
 func (s *shutdown) tell() {
-	k := s.k
-	news := losses{k: k}
-	k.mu.Lock()
-	s.phase = phaseTell
+	b := s.k.lock()
+	b.phase = phaseTell
 	close(s.drained)
-	k.desk.Close()
-	news.now = k.clock.Now()
-	for _, l := range slices.Collect(k.leases.All()) { // since lose moves it
+	s.k.desk.Close()
+	news := losses{b: b, now: s.k.clock.Now()}
+	for _, l := range slices.Collect(b.leases.All()) { // since lose moves it
 		if !l.belief.Held() && !l.belief.Lost() { // the store is asked, or is being told
 			continue
 		}
-		s.stillRan++
+		b.stillRan++
 		if l.belief.Held() {
 			news.lose(l, ReasonShutdown)
 		}
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	news.deliver()
 }
 
@@ -210,15 +182,15 @@ func (s *shutdown) freeNoticed(ctx context.Context) {
 // although they have had their notice: the cleaner is to free their keys.
 func (s *shutdown) disownNoticed() {
 	k := s.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	b := k.lock()
+	defer b.Unlock()
 	now := k.clock.Now()
-	for l := range k.leases.All() {
+	for l := range b.leases.All() {
 		if l.belief.Lost() && !l.belief.Why().gone() && l.belief.Noticed(&k.rules) <= now {
 			o := l.orphan(l.ending(now))
 			o.Freed = l.freedByShutdown
 			k.cleaner.Leave(o)
-			k.strike(l)
+			b.strike(l)
 		}
 	}
 }
@@ -226,8 +198,7 @@ func (s *shutdown) disownNoticed() {
 // freedByShutdown books that the store was asked to free the key, and has
 // answered.
 func (l *Lease) freedByShutdown() {
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
+	defer l.k.lock().Unlock()
 	l.belief.Free()
 }
 
@@ -244,11 +215,11 @@ func unfreed(n int, failure error) error {
 // Margin since; and otherwise for what the store is being asked.
 func (s *shutdown) noticeLeft(ctx context.Context) time.Duration {
 	k := s.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	b := k.lock()
+	defer b.Unlock()
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, s.drainTime(ctx))
-	for l := range k.leases.All() {
+	for l := range b.leases.All() {
 		if l.belief.Lost() && !l.belief.Why().gone() {
 			left = max(left, l.belief.Noticed(&k.rules).Sub(now))
 		}
@@ -260,18 +231,18 @@ func (s *shutdown) noticeLeft(ctx context.Context) time.Duration {
 // waits for its answers.
 func (s *shutdown) hangUp() {
 	k := s.k
-	k.mu.Lock()
-	if s.phase < phaseTell {
+	b := k.lock()
+	if b.phase < phaseTell {
 		close(s.drained)
 	}
-	s.phase = phaseFree
+	b.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
-	for l := range k.leases.All() {
+	for l := range b.leases.All() {
 		if l.belief.Asking() {
 			unanswered = append(unanswered, l.op.Made().Cancel)
 		}
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	k.cleaner.Collect() // before its questions end, so that they are no faults
 	for _, cancel := range unanswered {
 		cancel(ErrShutdown)
@@ -284,14 +255,15 @@ func (s *shutdown) hangUp() {
 // in since finish looked last. From then on everybody frees what is theirs.
 func (s *shutdown) halt(last context.Context, err error) error {
 	k := s.k
-	k.mu.Lock()
+	b := k.lock()
+	heartbeats, ends := b.heartbeats.Loop, b.ends
 	unanswered := k.desk.Inside()
-	for l := range k.leases.All() {
+	for l := range b.leases.All() {
 		if l.belief.Released() {
 			unanswered++
 		}
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	if unanswered > 0 {
 		err = errors.Join(err,
 			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
@@ -300,9 +272,9 @@ func (s *shutdown) halt(last context.Context, err error) error {
 	s.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
 	s.ended = s.verdict(err)
-	k.looks.deaf()
-	k.heartbeats.Loop.Stop()
-	k.ends.Stop()
+	k.deaf()
+	heartbeats.Stop()
+	ends.Stop()
 	close(s.stop)
 	return err
 }
@@ -337,12 +309,11 @@ func (s *shutdown) await(ctx context.Context, idle <-chan struct{}, most time.Du
 }
 
 func (s *shutdown) verdict(err error) error {
-	k := s.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s.stillRan > 0 {
+	b := s.k.lock()
+	defer b.Unlock()
+	if b.stillRan > 0 {
 		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
-			"leases", s.stillRan), err)
+			"leases", b.stillRan), err)
 	}
 	return err
 }

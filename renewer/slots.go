@@ -27,14 +27,11 @@ type other struct {
 	owner lease.Owner
 }
 
-// asksForOthers reports whether a call for a limit is at its front, and waits
-// there.
-func (c *call) asksForOthers() bool { return !c.request.Try && !c.aside }
-
 // claimOthers adds to the front's own claim those for the next behind it: for
 // one, to know whether there is more room, and for more and more as long as all
 // are granted.
-func (c *call) claimOthers(claims []store.Claim) []store.Claim {
+func (q *question) claimOthers(claims []store.Claim) []store.Claim {
+	c := q.c
 	behind := c.k.desk.Also(c.l.key(), c.l)
 	c.others = make([]other, 0, len(behind))
 	for _, w := range behind {
@@ -53,21 +50,21 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 	return claims
 }
 
-// give lets the leases of those begin for whom the front has asked, too, by a
-// question that was sent at an instant. own is the answer to the front's own
-// claim.
-func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
-	k, granted, next := c.k, 0, 0
+// give lets the leases of those begin for whom the front has asked, too. own is
+// the answer to the front's own claim.
+func (q *question) give(grants []store.Grant, own *store.Grant) {
+	c, k, sent := q.c, q.c.k, q.sent
+	granted, next := 0, 0
 	var refusal store.Grant
 	var orphans, unknown []other
-	k.mu.Lock()
+	b := k.lock()
 	for i, o := range c.others {
 		switch g := asking.GrantOf(grants, 1+i, 1+len(c.others)); g.Status {
 		case store.StatusHeld:
 			granted++
 			given := false
 			for ; !given && next < len(c.others); next++ {
-				given = c.giveOne(c.others[next].w, o.owner, &g, sent)
+				given = b.give(c.others[next].w, o.owner, &g, sent)
 			}
 			if !given {
 				orphans = append(orphans, o)
@@ -84,7 +81,7 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	all := own.Status == store.StatusHeld && granted == len(c.others)
 	k.desk.Gave(c.l.key(), granted, all, full)
 	c.others = nil
-	k.mu.Unlock()
+	b.Unlock()
 	k.disownAll(orphans, 0)
 	k.disownAll(unknown, sent)
 	if full {
@@ -92,21 +89,21 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	}
 }
 
-// giveOne lets the lease of one who waits begin, unless it has left, or the
-// answer is too old. Under k.mu.
-func (c *call) giveOne(
+// give lets the lease of one who waits begin, unless it has left, or the answer
+// is too old.
+func (b *books) give(
 	w *desk.Waiter[*Lease], owner lease.Owner, g *store.Grant, sent instant,
 ) bool {
-	k, l := c.k, w.L
+	k, l := b.k, w.L
 	now := k.clock.AtMost()
-	if k.rules.TooOld(sent, now, l.belief.TTL(&k.rules)) || k.shutdown.phase != phaseRun ||
+	if k.rules.TooOld(sent, now, l.belief.TTL(&k.rules)) || b.phase != phaseRun ||
 		!k.desk.Give(w) {
 		return false
 	}
 	l.belief.Owner, l.belief.Fence = owner, g.Fence
 	l.belief.Grant(&k.rules, sent, now, w.MaxHold)
-	k.attendBy(l, now)
-	l.belief.Due = k.heartbeats.First(sent)
+	b.attendBy(l, now)
+	l.belief.Due = b.heartbeats.First(sent)
 	w.Tell()
 	return true
 }

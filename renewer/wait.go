@@ -60,9 +60,9 @@ func (s standing) wait(ctx context.Context) (handed bool, err error) {
 			if refusal == nil {
 				s.noteAfter()
 				if over := ctx.Err() != nil || c.k.clock.AtMost() >= c.until; over && !w.Handed {
-					c.k.mu.Lock() // it will not ask
-					s.seeBefore()
-					c.k.mu.Unlock()
+					b := c.k.lock() // it will not ask
+					s.seeBefore(b)
+					b.Unlock()
 				}
 				return w.Handed, nil
 			}
@@ -100,16 +100,15 @@ func (s standing) noteAfter() {
 	} else if c.k.observer == nil {
 		return
 	}
-	c.k.mu.Lock() // its operation may run on, if it was lost
-	defer c.k.mu.Unlock()
+	defer c.k.lock().Unlock() // its operation may run on, if it was lost
 	if l.belief.Fence != 0 {
 		c.behind = desk.Seen{Known: true, Holder: c.k.holder(l), Since: l.belief.Since()}
 	}
 }
 
 // seeBefore notes who of this process had the lock until now, if any had, for a
-// call whose time is over as it comes to the front. Under k.mu.
-func (s standing) seeBefore() {
+// call whose time is over as it comes to the front.
+func (s standing) seeBefore(*books) {
 	c, l := s.c, s.w.After
 	if l == nil || l.belief.Fence == 0 {
 		return
@@ -131,7 +130,7 @@ func (c *call) join(ctx context.Context, front bool) (*desk.Waiter[*Lease], erro
 		MaxHold: r.ownMaxHold(), LimitTo: r.Limit, Rank: r.Rank,
 	}
 	if w.Trouble = k.outages.Troubled(); w.Trouble {
-		w.Away = c.isAway()
+		w.Away = c.away() != nil
 	}
 	if c.newest != nil {
 		if ctx.Err() != nil { // one that is over before it has begun takes no place
@@ -154,7 +153,7 @@ func (c *call) join(ctx context.Context, front bool) (*desk.Waiter[*Lease], erro
 	case desk.Away:
 		return nil, c.refuseAway()
 	case desk.Outranked:
-		return nil, c.refuseReplaced()
+		return nil, c.fail(ErrBusy, ErrReplaced)
 	default:
 		return c.joined(seat)
 	}
@@ -166,7 +165,9 @@ var errBehind = errors.New("lockbeat: another caller is at the front")
 // joined is join for a call that finds another at the front.
 func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 	c.contended = true
-	seen := c.k.seen(seat.Last)
+	b := c.k.lock()
+	seen := b.seen(seat.Last)
+	b.Unlock()
 	switch seat.Turn {
 	case desk.Taken:
 		c.seen = seen
@@ -191,18 +192,18 @@ func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 // same moment, the next in line comes there.
 func (s standing) stepOut() {
 	c, w, k := s.c, s.w, s.c.k
-	k.mu.Lock() // no hand-over is half done
+	b := k.lock() // no hand-over is half done
 	out := k.desk.StepOut(w)
-	s.seeBefore()
+	s.seeBefore(b)
 	if out.Waited {
 		if last := out.Last; last.Known || last.Seen.Known || !last.Had && !c.behind.Known {
-			c.seen = k.seenLocked(last)
+			c.seen = b.seen(last)
 		} // else it has waited for a holder, and the next one is asking
 		if l := out.Last.Has; l != nil {
 			c.own = l.belief.Since() <= c.begun
 		}
 	}
-	k.mu.Unlock()
+	b.Unlock()
 	if out.Handed {
 		k.discard(w.L, desk.Place{}, 0)
 		return
@@ -344,30 +345,3 @@ var errNoAnswer = errors.New("the store has not answered in time")
 
 // unavailable is what was last seen of a lock if the store could not be asked.
 func unavailable(err error) desk.Seen { return desk.Seen{Known: true, Err: err} }
-
-// seen is what a caller behind the front of a name hears when it may not wait.
-func (k *Keeper) seen(last desk.Last[*Lease]) desk.Seen {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.seenLocked(last)
-}
-
-func (k *Keeper) seenLocked(last desk.Last[*Lease]) desk.Seen {
-	switch {
-	case last.Has != nil:
-		return k.seenOf(last.Has)
-	case last.Seen.Known:
-		return last.Seen
-	default:
-		return unavailable(errNoAnswer)
-	}
-}
-
-// seenOf is what others hear of a lease of this process. Under k.mu.
-func (k *Keeper) seenOf(l *Lease) desk.Seen {
-	now := k.clock.AtMost()
-	return desk.Seen{
-		Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.belief.Since()),
-		Since: l.belief.Since(), TTL: max(0, l.belief.Left(now)),
-	}
-}

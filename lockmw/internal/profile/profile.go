@@ -6,22 +6,16 @@ import (
 	"context"
 	"runtime/pprof"
 	"strings"
-
-	"github.com/lockbeat/lockbeat/lockmw/internal/names"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do runs an operation under the locks of a set, and returns its error. If the
-// keeper's Config.ProfileLabels says so, its goroutine, and those that it
-// starts, have the labels "lock" and "operation" meanwhile.
-func Do(
-	ctx context.Context, k *renewer.Keeper, set names.Set, operation string,
-	fn func(context.Context) error,
-) (err error) {
-	if !k.Config().ProfileLabels {
-		return fn(ctx)
+// Labelled returns an operation whose goroutine, and those that it starts, have
+// the labels "lock" and "operation" while it runs.
+func Labelled(
+	fn func(context.Context) error, locks []string, operation string,
+) func(context.Context) error {
+	labels := pprof.Labels("lock", strings.Join(locks, ", "), "operation", operation)
+	return func(ctx context.Context) (err error) {
+		pprof.Do(ctx, labels, func(ctx context.Context) { err = fn(ctx) })
+		return err
 	}
-	labels := pprof.Labels("lock", strings.Join(set.Texts(), ", "), "operation", operation)
-	pprof.Do(ctx, labels, func(ctx context.Context) { err = fn(ctx) })
-	return err
 }

@@ -37,6 +37,7 @@ func Run(
 		return false, fmt.Errorf("%w: a lock needs a keeper (renewer.New) and a function",
 			renewer.ErrConfig)
 	}
+	fn = Labelled(k, set, opt.Operation, fn)
 	s, err := enter(ctx, k, set, opt)
 	if err != nil {
 		local, leave := admit(ctx, k, set, opt, err)
@@ -44,11 +45,20 @@ func Run(
 			return false, err
 		}
 		defer leave()
-		return true, profile.Do(local, k, set, opt.Operation, fn)
+		return true, fn(local)
 	}
-	return true, unwind.Then(func() error {
-		return profile.Do(s, k, set, opt.Operation, fn)
-	}, s.exit)
+	return true, unwind.Then(func() error { return fn(s) }, s.exit)
+}
+
+// Labelled is a function with labels in profiles, if the keeper's are to have
+// them.
+func Labelled(
+	k *renewer.Keeper, set names.Set, operation string, fn func(context.Context) error,
+) func(context.Context) error {
+	if !k.Config().ProfileLabels {
+		return fn
+	}
+	return profile.Labelled(fn, set.Texts(), operation)
 }
 
 // Enter takes the locks of a set for an operation that is not one function.

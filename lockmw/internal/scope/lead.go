@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
-	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -55,9 +54,8 @@ func lead(
 		s = newScope(k, lease, w.Limit != nil, false)
 	}
 	s.holdAtLeast(opt.Least)
-	err = unwind.Then(func() error {
-		return profile.Do(s, k, names.Of(w), opt.Operation, fn)
-	}, func(err error) error {
+	fn = Labelled(k, names.Of(w), opt.Operation, fn)
+	err = unwind.Then(func() error { return fn(s) }, func(err error) error {
 		told := s.Err() != nil // else fn has not returned because of the loss: it was found later
 		lost := s.leave(!errors.Is(err, unwind.Err))
 		if !errors.Is(lost, renewer.ErrLost) {

@@ -204,8 +204,8 @@ const (
 // All methods may be called concurrently. It has a lock of its own, under which
 // it calls nothing of others.
 type Outages struct {
+	cfg     OutageConfig
 	clock   *timing.Clock
-	after   time.Duration
 	lead    time.Duration // how long before it is away a shard is asked once more
 	failing atomic.Int32  // so many shards fail: if none does, no more is read
 
@@ -233,16 +233,28 @@ type Probe struct {
 	Shard int
 }
 
-// NewOutages returns what knows of no failure yet. A shard is away after that
-// time.
-func NewOutages(clock *timing.Clock, after time.Duration) *Outages {
-	return &Outages{clock: clock, after: after, lead: min(after/2, ProbePause), due: timing.Never}
+// OutageConfig is what outages go by.
+type OutageConfig struct {
+	Shards  Shards
+	After   time.Duration // when a shard is away that fails
+	TooLate error         // why a request failed that had its time
+	Due     *timing.Loop  // steps when [Outages.Due] is to be called
+}
+
+// NewOutages returns what knows of no failure yet.
+func NewOutages(cfg OutageConfig, clock *timing.Clock) *Outages {
+	return &Outages{
+		cfg: cfg, clock: clock, lead: min(cfg.After/2, ProbePause), due: timing.Never,
+	}
 }
 
 func (o *Outages) of(number int) *shard { return &o.shards[uint(number)%outageShards] }
 
-// Same reports whether two shards are one here.
-func (o *Outages) Same(a, b int) bool { return o.of(a) == o.of(b) }
+// ShardOf is the shard of a name. It calls the store.
+func (o *Outages) ShardOf(name string) int { return o.cfg.Shards.Of(name) }
+
+// IsOn reports whether a name is on a shard that is asked.
+func (o *Outages) IsOn(name string, p Probe) bool { return o.of(o.ShardOf(name)) == o.of(p.Shard) }
 
 // Troubled reports whether any shard may be away, or on its way there.
 func (o *Outages) Troubled() bool { return o.failing.Load() > 0 }
@@ -271,17 +283,18 @@ func (o *Outages) recover(s *shard) {
 }
 
 // Failed notes that a request for a name was not answered that was sent to a
-// shard at an instant, and why. It returns when [Outages.Due] is to be called.
-func (o *Outages) Failed(
-	number int, name string, sent timing.Instant, err error,
-) (due timing.Instant) {
+// shard at an instant, and why.
+func (o *Outages) Failed(number int, name string, sent timing.Instant, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.fail(o.of(number), name, sent, err)
-	return o.due
+	o.cfg.Due.WakeBy(o.due)
 }
 
 func (o *Outages) fail(s *shard, name string, sent timing.Instant, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = o.cfg.TooLate // that its time was over is our doing
+	}
 	first := s.failed == 0
 	if first {
 		o.failing.Add(1) // before the look at what was answered: see Answered
@@ -298,7 +311,7 @@ func (o *Outages) fail(s *shard, name string, sent timing.Instant, err error) {
 
 // from is when a shard is away that fails.
 func (o *Outages) from(s *shard) timing.Instant {
-	from := max(s.failed.Add(o.after), s.known.Add(min(o.after, secondTry)))
+	from := max(s.failed.Add(o.cfg.After), s.known.Add(min(o.cfg.After, secondTry)))
 	return max(from, s.probed.Add(o.lead))
 }
 
@@ -371,12 +384,13 @@ func (o *Outages) Probed(p Probe, sent timing.Instant, answered bool, err error)
 	}
 }
 
-// Gone returns a channel that is closed when a shard goes away, or is closed if
-// it is.
-func (o *Outages) Gone(number int) <-chan struct{} {
+// Gone returns a channel that is closed when the shard of a name goes away, or
+// is closed if it is.
+func (o *Outages) Gone(name string) <-chan struct{} {
+	s := o.of(o.ShardOf(name))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.of(number).whenGone()
+	return s.whenGone()
 }
 
 func (s *shard) whenGone() chan struct{} {
@@ -386,16 +400,17 @@ func (s *shard) whenGone() chan struct{} {
 	return s.gone
 }
 
-// Of is for how long a shard that is away has failed to answer: how long ago
-// the first request was sent that failed with none answered since; 0 if it is
-// not away. err is why the last one failed.
-func (o *Outages) Of(number int) (away time.Duration, err error) {
+// Of is for how long the shard of a name, if it is away, has failed to answer:
+// how long ago the first request was sent that failed with none answered since;
+// 0 if it is not away. err is why the last one failed.
+func (o *Outages) Of(name string) (away time.Duration, err error) {
 	if !o.Troubled() {
 		return 0, nil
 	}
+	s := o.of(o.ShardOf(name))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.awayFor(o.of(number))
+	return o.awayFor(s)
 }
 
 // Longest is Of the shard that has been away for longest.

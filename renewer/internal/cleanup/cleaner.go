@@ -143,7 +143,7 @@ func (c *Cleaner) keep(o *Orphan, shard int) bool {
 }
 
 // Leave hands a key to the cleaner that Shutdown is to free. It may be called
-// under Keeper.mu.
+// under the lock of the keeper's books.
 func (c *Cleaner) Leave(o *Orphan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -174,14 +174,14 @@ func (b *Belief[E]) Transfer(
 ) {
 	next.Owner, next.Fence = b.Owner, fence
 	next.state, next.acquired, next.deadline, next.Due = stateHeld, now, b.deadline, b.Due
-	// The extras go on with nothing in them but the tokens and what the store
-	// was told: so a hand-off allocates none. next has none of its own: it has
+	// The extras go on with nothing in them but the tokens, the place and what
+	// the store was told: so a hand-off allocates none. next has none of its own: it has
 	// asked for nothing unusual.
 	if x := b.extras; x != nil {
 		if x.tokens != nil {
 			x.tokens.left--
 		}
-		*x = extras[E]{tokens: x.tokens, told: x.told}
+		*x = extras[E]{tokens: x.tokens, told: x.told, place: x.place}
 		next.extras, b.extras = x, nil
 	}
 	next.boundTo(r, maxHold)

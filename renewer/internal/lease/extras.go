@@ -21,7 +21,7 @@ type extras[E any] struct {
 	// When an acquire was sent that was never answered, although a later one
 	// was: it may still arrive after the release.
 	unsettled timing.Instant
-	place     uint64         // from which that asked
+	place     uint64         // which may yet stand in line, for this owner; 0: none
 	looked    timing.Instant // the last look: see Look
 	least     timing.Instant // until when the store is to hold the key in any case
 	manual    time.Duration  // the longest TTL asked for, without a heartbeat
@@ -120,7 +120,11 @@ func (b *Belief[E]) Unsettled() timing.Instant {
 	return b.extras.unsettled
 }
 
-// Place is from where such a request was sent.
+// From notes that the lease was granted as it stood in line, at a place.
+func (b *Belief[E]) From(place uint64) { b.withExtras().place = place }
+
+// Place is the place that may yet stand in line for the lease's owner: a request
+// from there was never answered, or it stood in line before. 0: there is none.
 func (b *Belief[E]) Place() uint64 {
 	if b.extras == nil {
 		return 0

@@ -11,7 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
-	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
@@ -188,7 +187,7 @@ func (b *Book) lock() names.Set { return names.Of(names.Want{Name: b.key}) }
 
 // Labelled runs the job's function on the context of its lock, or of a run.
 func (b *Book) Labelled(op context.Context, fn func(context.Context) error) error {
-	return profile.Do(op, b.keeper, b.lock(), b.Settings.Operation, fn)
+	return scope.Labelled(b.keeper, b.lock(), b.Settings.Operation, fn)(op)
 }
 
 // keep is how long the record is kept: a week, or four times the grace or the
