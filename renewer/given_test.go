@@ -44,6 +44,7 @@ func inLineFor(
 ) (s *tells, l *renewer.Lease, first time.Time) {
 	t.Helper()
 	s = &tells{Store: script.New()}
+	s.SetSettle(time.Second)
 	k, err := renewer.New(s, config)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
@@ -278,16 +279,26 @@ func TestABrokenGrantEndsItsPlace(t *testing.T) {
 // A server that has lost its data since it granted a place may have that in
 // line again, for the owner that it was granted to. So whoever finds such a
 // lease gone gives up its place.
-func TestThePlaceOfALateGrantThatIsGoneIsGivenUp(t *testing.T) {
+func TestThePlaceOfAGrantThatIsGoneIsGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, heard := range map[string]bool{"by a heartbeat": true, "by its release": false} {
+	told, asked := []script.Step{script.Held()}, []script.Step{script.Fail(errDown), script.Held()}
+	for name, c := range map[string]struct {
+		late  int32
+		then  []script.Step
+		heard bool
+	}{
+		"told, gone by a heartbeat":        {1, told, true},
+		"told, gone by its release":        {1, told, false},
+		"asked twice, gone by a heartbeat": {0, asked, true},
+		"asked twice, gone by its release": {0, asked, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, l, _ := inLineFor(t, time.Second, 1, script.Held())
+				s, l, _ := inLineFor(t, time.Second, c.late, c.then...)
 				place := s.Calls(script.Acquire)[0].Claims[0].Place
 				s.Script(script.Release, script.Gone())
-				if heard {
+				if c.heard {
 					s.Default(script.Renew, script.Gone())
 					s.Mute(true)
 					waitFor(config.TTL)
@@ -296,6 +307,7 @@ func TestThePlaceOfALateGrantThatIsGoneIsGivenUp(t *testing.T) {
 				require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 				synctest.Wait()
 				releases := s.Calls(script.Release)
+				require.NotEmpty(t, releases)
 				require.Equal(t, place, releases[len(releases)-1].Holds[0].Place)
 			})
 		})

@@ -173,10 +173,12 @@ func (e *ended) settle(a store.Answer) error {
 // have been asked from the place again since: there that stands in line for an
 // owner who never comes.
 func (e *ended) giveUpPlace() {
-	if place := e.l.belief.Place(); place != 0 && e.hold.Place == 0 {
-		e.hold.Place = place
-		e.l.k.cleaner.Disown(e.l.orphan(e.hold), 0)
+	place := e.l.belief.Place()
+	if place == 0 || e.held && e.hold.Place != 0 { // the release has given it up
+		return
 	}
+	e.hold.Place = place
+	e.l.k.cleaner.Disown(e.l.orphan(e.hold), 0)
 }
 
 // foundLost is for a lease that the store no longer knew when it was to be
