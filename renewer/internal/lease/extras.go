@@ -299,11 +299,12 @@ func (b *Belief[E]) LostAt() timing.Instant {
 
 // Noticed is from when the key of a lost lease may be released: its operation
 // has had the notice of a Margin that it was promised, or will have had it when
-// HoldAtLeast ends, before which no other owner can have the lock.
+// the store, by its own clock, ends HoldAtLeast, before which no other owner can
+// have the lock.
 func (b *Belief[E]) Noticed(r *Rules) timing.Instant {
-	at := b.extras.lostAt.Add(r.Margin)
-	if b.extras.least >= at {
-		return b.extras.lostAt
+	x := b.extras
+	if Validity(x.least.Sub(x.lostAt), r.Drift) >= r.Margin {
+		return x.lostAt
 	}
-	return at
+	return x.lostAt.Add(r.Margin)
 }
