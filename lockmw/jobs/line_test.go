@@ -195,6 +195,8 @@ func TestTheWayOfATask(t *testing.T) {
 		assert.Equal(t, []string{"arrive home 1 2s"}, f.told())
 		first.Granted()
 		assert.Equal(t, []string{"granted 1"}, f.told())
+		<-time.After(200 * time.Millisecond)
+		f.told() // the line was looked at
 		first.Over()
 		assert.Equal(t, []string{"over 1"}, f.told())
 
@@ -211,6 +213,38 @@ func TestTheWayOfATask(t *testing.T) {
 		assert.Equal(t, "arrive home 2b for 2 2s", told[0])
 		assert.ElementsMatch(t, []string{"left 2b", "gone 2b"}, told[1:])
 	})
+}
+
+// Of a lock that a task had for a moment it says nothing at the end: the one
+// that was woken when it began waits for that. Of a limit it does, as more may
+// come than were woken.
+func TestTheEndOfAShortTask(t *testing.T) {
+	t.Parallel()
+	limit := []names.Want{{Name: "a", Limit: func() int { return 3 }}}
+	for name, c := range map[string]struct {
+		wants []names.Want
+		runs  time.Duration
+		over  []string
+	}{
+		"a lock, a moment": {wants: lockA, runs: 199 * time.Millisecond},
+		"a lock, longer":   {lockA, 200 * time.Millisecond, []string{"over 1"}},
+		"a limit":          {limit, 0, []string{"over 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+				f.at = contract.Arrived{Ask: true}
+				v := l.Visit(c.wants, jobs.Delivery{Queue: "q", ID: "1"}, "")
+				v.Refused(errBusy, true) // tasks have met
+				stand(t, v)
+				v.Granted()
+				<-time.After(c.runs)
+				f.told() // of all that came before
+				v.Over()
+				assert.Equal(t, c.over, f.told())
+			})
+		})
+	}
 }
 
 func TestWaking(t *testing.T) {

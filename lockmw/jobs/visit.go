@@ -50,7 +50,7 @@ type visit struct {
 	since  int64         // when it got its first place; 0 if it is not known to have one
 
 	inSlot bool // it waits in its worker's slot if its turn has come
-	ran    bool // it got the lock
+	ran    time.Time // when it got the lock; zero: it did not
 	beside bool // it is as one without a line from now on
 	parked *want
 }
@@ -271,7 +271,7 @@ func (v *visit) refuser(err error) *want {
 // granted is for a task that has got the lock: the next one is woken, so that
 // it is there when the lock is free.
 func (v *visit) granted() {
-	v.ran = true
+	v.ran = time.Now()
 	for _, w := range v.wants {
 		if v.line != nil && (w.turn || v.stays && v.line.isContended(w.Want)) {
 			v.line.served(w.Want)
@@ -283,10 +283,15 @@ func (v *visit) granted() {
 // over is for a task that has tried, and has released the lock if it had it.
 // Where the line could not be asked, it may have a place there all the same. Of
 // a lock for which no tasks met here it says nothing: where they met, a process
-// waits for it.
+// waits for it. Nor does it of one that it had for less than firstLook: the task
+// that was woken at its grant waits for that by now, or will be looked for.
 func (v *visit) over() {
+	if v.line == nil || v.ran.IsZero() {
+		return
+	}
+	short := time.Since(v.ran) < firstLook
 	for _, w := range v.wants {
-		if v.line != nil && v.ran && (w.turn || v.line.isContended(w.Want)) {
+		if w.turn && (w.Limit != nil || !short) || !w.turn && v.line.isContended(w.Want) {
 			v.say(w, contract.TasksOver)
 		}
 	}
