@@ -184,7 +184,7 @@ func (f *fleet) serve(
 	ctx context.Context, tasks, users int, work time.Duration, limited bool,
 ) (time.Duration, error) {
 	begun := time.Now()
-	const enqueuers = 16
+	const enqueuers = 20
 	err := together(enqueuers, func(e int) error {
 		for i := range tasks {
 			user, nth := i%users, i/users
