@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -75,4 +76,36 @@ func TestALoneTaskAsksNoLine(t *testing.T) {
 		v.Over()
 		assert.Empty(t, f.told())
 	})
+}
+
+// Of a lock that a task had for a moment it says nothing at the end: the one
+// that was woken when it began waits for that. Of a limit it does, as more may
+// come than were woken.
+func TestTheEndOfAShortTask(t *testing.T) {
+	t.Parallel()
+	limit := []names.Want{{Name: "a", Limit: func() int { return 3 }}}
+	for name, c := range map[string]struct {
+		wants []names.Want
+		runs  time.Duration
+		over  []string
+	}{
+		"a lock, a moment": {wants: lockA, runs: 199 * time.Millisecond},
+		"a lock, longer":   {lockA, 200 * time.Millisecond, []string{"over 1"}},
+		"a limit":          {limit, 0, []string{"over 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+				f.at = contract.Arrived{Ask: true}
+				v := l.Visit(c.wants, jobs.Delivery{Queue: "q", ID: "1"}, "")
+				v.Refused(errBusy, true) // tasks have met
+				stand(t, v)
+				v.Granted()
+				<-time.After(c.runs)
+				f.told() // of all that came before
+				v.Over()
+				assert.Equal(t, c.over, f.told())
+			})
+		})
+	}
 }

@@ -49,9 +49,9 @@ type visit struct {
 	task   contract.Task // who has the place, or would have it: the copy once that was announced
 	since  int64         // when it got its first place; 0 if it is not known to have one
 
-	inSlot bool // it waits in its worker's slot if its turn has come
+	inSlot bool      // it waits in its worker's slot if its turn has come
 	ran    time.Time // when it got the lock; zero: it did not
-	beside bool // it is as one without a line from now on
+	beside bool      // it is as one without a line from now on
 	parked *want
 }
 
