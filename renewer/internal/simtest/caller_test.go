@@ -127,6 +127,7 @@ func (c *caller) acquire(
 		r.MaxWaiters = 2
 	case roll < .4:
 		manual = d.between(c.ttl, 3*c.ttl).Truncate(time.Millisecond)
+		manual = max(manual, c.ttl+time.Millisecond) // by its TTL inspect knows that it may lapse
 		r.Manual = manual
 	case roll < .42:
 		least = d.between(0, c.ttl/2)
