@@ -99,11 +99,10 @@ func New(s store.Store, cfg Config) *Cleaner {
 // any longer. It asks the store for the shard.
 func (c *Cleaner) Disown(o *Orphan, unsettled timing.Instant) {
 	o.due = c.cfg.Clock.AtMost()
-	o.until = o.due.Add(o.TTL)
 	if settle := c.store.Settle(); unsettled != 0 && settle > 0 {
-		o.last = unsettled.Add(settle)
-		o.until = o.last.Add(o.TTL)
+		o.last = unsettled.Add(settle) // over already, if that was long ago
 	}
+	o.until = max(o.due, o.last).Add(o.TTL)
 	c.adopt(o)
 }
 

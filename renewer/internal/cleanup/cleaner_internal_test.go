@@ -198,6 +198,24 @@ func TestTheCleanerKnowsWhenABroughtBackKeyLapses(t *testing.T) {
 	})
 }
 
+// One that stands in line may be granted what it asked for long ago, when the
+// place is given up at last.
+func TestTheCleanerTriesAgainHoweverLongAgoTheAcquireWas(t *testing.T) {
+	t.Parallel()
+	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
+		s.settle = 5 * time.Second
+		asked := c.cfg.Clock.Now()
+		<-time.After(time.Minute)
+		s.setDown(errDown)
+		c.Disown(orphaned("a"), asked)
+		<-time.After(time.Second)
+		require.Equal(t, 1, c.Count())
+		s.setDown(nil)
+		<-time.After(2 * time.Second)
+		require.Zero(t, c.Count())
+	})
+}
+
 // Shutdown does not insist on what was deleted once already, and only may come
 // back.
 func TestShutdownInsistsOnNoSecondDeletion(t *testing.T) {
