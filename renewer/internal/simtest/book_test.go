@@ -6,15 +6,20 @@ import (
 	"time"
 )
 
-// tenureOf is the tenure that a fencing token is from which was believed in
-// from an instant on, nil if there is none. Under s.mu.
-func (s *server) tenureOf(name string, fence int64, from time.Duration) *tenure {
-	for _, t := range slices.Backward(s.book[name]) {
-		if t.from <= from && t.low <= fence && fence <= t.high {
+// tenureOf is the tenure that was believed in, nil if there is none: the last
+// one before, with that token. A server that has lost its data since may have
+// granted the token once more, to another process. Under s.mu.
+func (s *server) tenureOf(b *belief) (other *tenure) {
+	for _, t := range slices.Backward(s.book[b.name]) {
+		switch {
+		case t.from > b.from || b.fence < t.low || b.fence > t.high:
+		case t.process == b.process:
 			return t
+		case other == nil:
+			other = t
 		}
 	}
-	return nil
+	return other
 }
 
 // lapse tells until when the owner that a belief is of has the name, if it is
@@ -25,7 +30,7 @@ func (s *server) lapse(b *belief, now time.Duration) time.Duration {
 	defer s.mu.Unlock()
 	s.live(b.name, now)
 	s.liveSlots(b.name, now)
-	t := s.tenureOf(b.name, b.fence, b.from)
+	t := s.tenureOf(b)
 	if t != nil && t.disturbed {
 		return math.MaxInt64
 	}
@@ -78,7 +83,7 @@ func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
 func (s *server) handed(b *belief) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tenureOf(b.name, b.fence, b.from)
+	t := s.tenureOf(b)
 	return t != nil && b.fence > t.low
 }
 
@@ -86,7 +91,7 @@ func (s *server) handed(b *belief) bool {
 func (s *server) disturbed(b *belief) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tenureOf(b.name, b.fence, b.from)
+	t := s.tenureOf(b)
 	return t != nil && t.disturbed
 }
 

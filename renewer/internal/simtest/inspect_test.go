@@ -52,11 +52,11 @@ func (g *ledger) apart(s *server, all []*belief) {
 	var highest *belief
 	era := 0
 	for i, b := range all {
-		t := s.tenureOf(b.name, b.fence, b.from)
+		t := s.tenureOf(b)
 		lost := t != nil && t.disturbed
 		if i > 0 {
 			a := all[i-1]
-			was := s.tenureOf(a.name, a.fence, a.from)
+			was := s.tenureOf(a)
 			if (!a.over || b.from < a.to) && !lost && (was == nil || !was.disturbed) {
 				g.violate(twoBelieve, "%v, and %v", a, b)
 			}
@@ -77,7 +77,7 @@ func (g *ledger) apart(s *server, all []*belief) {
 // notice looks whether the server kept a name for as long as an operation
 // that was told of its loss was to have time to stop. Under s.mu.
 func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
-	t := s.tenureOf(b.name, b.fence, b.from)
+	t := s.tenureOf(b)
 	if !b.noticed || t == nil || !t.over || t.disturbed {
 		return
 	}
@@ -89,7 +89,7 @@ func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
 // inside looks whether a belief lies inside the tenure of its token. Under
 // s.mu.
 func (g *ledger) inside(s *server, b *belief) {
-	t := s.tenureOf(b.name, b.fence, b.from)
+	t := s.tenureOf(b)
 	if t == nil {
 		g.violate(outside, "%v: the server never granted that", b)
 		return
