@@ -208,7 +208,9 @@ func (c *call) giveUp() {
 	left.End()
 	k.giveUpPlace(c.l, &left)
 	if c.unsettled != 0 && !c.l.passed(&left) { // the store may give it to us yet
-		k.cleaner.Disown(c.l.orphan(c.l.keyOf(&c.l.belief.Owner)), c.unsettled)
+		hold := c.l.keyOf(&c.l.belief.Owner)
+		hold.Place = c.l.belief.Place()
+		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 	}
 	c.exit()
 }

@@ -128,6 +128,18 @@ func (q *question) isFresh() bool {
 	return k.clock.Now().Sub(q.c.place.Sent) <= k.cfg.Heartbeat
 }
 
+// told is for an answer to the first claim from the caller's place. One that is
+// fresh uses that up.
+func (q *question) told() {
+	c := q.c
+	q.sent = c.place.Sent
+	c.l.belief.From(c.place.Number)
+	if q.isFresh() {
+		c.unsettled = max(c.unsettled, c.k.desk.Told(c.l.key(), c.l))
+		c.place = desk.Place{}
+	}
+}
+
 // makeContext makes the operation's context, in the room for it when it is the
 // first.
 func (q *question) makeContext(ctx context.Context) {
@@ -403,8 +415,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		own = asking.GrantOf(grants, 0, len(all))
 	}
 	if own.Late {
-		q.sent = c.place.Sent
-		c.l.belief.From(c.place.Number)
+		q.told()
 	}
 	singleClaims.Put(claims)
 	q.end(request)

@@ -222,6 +222,7 @@ func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 	l.belief.End()
 	b.heartbeats.Unplan(l)
 	hold := l.ending(k.clock.AtMost())
+	hold.Place = l.belief.Place()
 	left := k.desk.GiveUp(l.key(), l, place, unsettled)
 	b.Unlock()
 	defer func() { // also if the store panics

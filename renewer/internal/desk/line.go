@@ -86,9 +86,11 @@ func RefuseAll[L comparable](refused []*Waiter[L], why Seen) {
 
 // forget forgets what was known while the name was not ours.
 func (q *line[L]) forget() {
-	q.seen, q.place, q.queued, q.unsettled = Seen{}, Place{}, false, 0
-	q.watch.falses = falseWakes{}
+	q.forgetPlace()
+	q.seen, q.watch.falses = Seen{}, falseWakes{}
 }
+
+func (q *line[L]) forgetPlace() { q.place, q.queued, q.unsettled = Place{}, false, 0 }
 
 // left is the place, which nobody here wants any more.
 func (q *line[L]) left() Left { return Left{Place: q.place, Unsettled: q.unsettled} }

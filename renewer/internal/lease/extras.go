@@ -105,11 +105,14 @@ func (b *Belief[E]) Least() timing.Instant {
 	return b.extras.least
 }
 
-// Unsettle notes when a request was sent, from a place, that was never
-// answered: it may still arrive after the release.
+// Unsettle notes when a request was sent that was never answered: it may still
+// arrive after the release. place is from where; 0 if that is noted, by From.
 func (b *Belief[E]) Unsettle(sent timing.Instant, place uint64) {
 	x := b.withExtras()
-	x.unsettled, x.place = sent, place
+	x.unsettled = sent
+	if place != 0 {
+		x.place = place
+	}
 }
 
 // Unsettled is when such a request was sent, 0 if there is none.
