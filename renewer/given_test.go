@@ -239,6 +239,38 @@ func TestALateGrantOfOneWhoHasLeftIsFreed(t *testing.T) {
 	})
 }
 
+// Who leaves as it hears of its grant frees that, and the next one asks from
+// another place: told once more, the message would answer its claim.
+func TestNobodyGoesOnFromAPlaceWhoseGrantWasHeard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &tells{Store: script.New()}
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		s.Default(script.Acquire, inLine)
+		ctx, leave := context.WithCancel(t.Context())
+		first, second := waits(ctx, k), waits(t.Context(), k)
+		heard := s.Calls(script.Acquire)[0].Claims[0]
+		s.leave = leave
+		s.late.Store(1)
+		s.Script(script.Acquire, script.Held(), script.Held())
+		s.Wake("a", nil)
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.NoError(t, <-second)
+		calls := s.Calls(script.Acquire)
+		next := calls[len(calls)-1].Claims[0]
+		assert.NotEqual(t, heard.Owner, next.Owner)
+		assert.NotEqual(t, heard.Place, next.Place)
+		synctest.Wait()
+		freed := make(map[string]uint64)
+		for _, c := range s.Calls(script.Release) {
+			freed[c.Holds[0].Owner] = c.Holds[0].Place
+		}
+		assert.Equal(t, map[string]uint64{heard.Owner: heard.Place, next.Owner: 0}, freed)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
 // breaks is a store that has broken the lease of the second claim.
 type breaks struct {
 	*script.Store
