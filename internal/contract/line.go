@@ -152,8 +152,8 @@ type NextTask struct {
 	Tasks []Task
 	// Parked is how many are in the line.
 	Parked int
-	// Late are some of those that were told to come and have not, after a look
-	// at the line that tells nobody to come. If their queue has let one go, it
-	// is [TaskMissing].
+	// Late are some of those that were told to come before, and have not: behind
+	// [TasksLook], or if no task was given and none is to be told. If their
+	// queue has let one go, it is [TaskMissing].
 	Late []Task
 }

@@ -256,17 +256,16 @@ const (
 	backPause = 2 * time.Millisecond
 )
 
-// say says what became of a task, and wakes the next one, without waiting for
-// that. What it does not do, since too much is under way or a server does not
-// answer, is done when tasks come back by themselves.
+// say says what became of a task, and wakes the next one. What it does not do,
+// since too much is under way or a server does not answer, is done at a look,
+// or when tasks come back by themselves.
 func (l *line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
 	if !l.takeRoom() {
+		l.lookLater(lock)
 		return
 	}
-	go func() {
-		defer l.leaveRoom()
-		l.wakeNext(lock, what, task)
-	}()
+	defer l.leaveRoom()
+	l.wakeNext(lock, what, task)
 }
 
 // takeRoom reports whether a goroutine may wake tasks, until leaveRoom: if a
@@ -282,7 +281,7 @@ func (l *line) takeRoom() bool {
 
 func (l *line) leaveRoom() { <-l.waking }
 
-// wakeNext is say, and waits. It returns what the line said last: nothing if it
+// wakeNext is say. It returns what the line said last: nothing if it
 // can't be asked, or if there is no task and the keeper is shut down. A task
 // that was woken and has left its queue without asking for the lock, as
 // something around the handler has refused it, gives up its place: its queue

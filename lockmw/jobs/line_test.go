@@ -252,7 +252,7 @@ func TestWaking(t *testing.T) {
 				v.Granted()
 				v.Over()
 				<-time.After(100 * time.Millisecond) // the line is looked at later
-				assert.Equal(t, append([]string{"over 1"}, c.told...), f.told())
+				assert.Equal(t, append([]string{"granted 1"}, c.told...), f.told())
 				assert.Equal(t, c.fails != nil && !c.late, f.parked.fault.Load() != nil)
 			})
 		})
@@ -293,10 +293,10 @@ func TestTasksInLineAreCounted(t *testing.T) {
 		stand(t, v)
 		v.Refused(errBusy, true) // tasks have met
 		f.states["2"], f.states["3"] = []jobs.State{jobs.StateWaiting}, []jobs.State{jobs.StateWaiting}
-		v.Granted()
 		f.late = []string{"2", "3"}
+		v.Granted()
 		v.Over()
-		assert.Equal(t, []string{"over 1"}, f.told())
+		assert.Equal(t, []string{"granted 1"}, f.told())
 		assert.EqualValues(t, 2, f.parked.Load())
 		for _, n := range []int{2, 1, 0} {
 			f.late = []string{"2", "3"}[:n]

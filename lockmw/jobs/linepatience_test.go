@@ -66,15 +66,45 @@ func TestPatienceIsBounded(t *testing.T) {
 	})
 }
 
-// A lock for which no tasks meet costs its task nothing of a line.
-func TestALoneTaskAsksNoLine(t *testing.T) {
+// A task that finds a lock free has the next one woken, also where no tasks have
+// met for that: it may come from the line, and who woke it may have ended. Then
+// tasks have met here.
+func TestATaskFromTheLineInANewProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+		f.wake, f.states["2"] = []string{"2"}, []jobs.State{jobs.StateWaiting}
 		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		stand(t, v)
+		assert.Empty(t, f.told(), "it asks for the lock at once")
 		v.Granted()
 		v.Over()
-		assert.Empty(t, f.told())
+		assert.Equal(t, []string{"granted 1", "run 2"}, f.told())
+		stand(t, l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "2"}, ""))
+		assert.Equal(t, []string{"arrive home 2 2s"}, f.told())
+	})
+}
+
+// When a task is over, the next one has been told to come, as its process may
+// end then; but it waits for no server that hangs.
+func TestTheEndOfATaskWaitsForItsWord(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, _ *jobs.Line) {
+		f.wake = []string{"2"}
+		q := &hanging{fake: f, goesOn: make(chan struct{})}
+		v := jobs.NewLine(k, homely{q}).Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+		stand(t, v)
+		v.Granted()
+		time.AfterFunc(20*time.Millisecond, func() { close(q.goesOn) })
+		begun := time.Now()
+		v.Over()
+		assert.Equal(t, 20*time.Millisecond, time.Since(begun))
+
+		f.wake, q.goesOn = []string{"2"}, make(chan struct{})
+		v.Granted()
+		begun = time.Now()
+		v.Over()
+		assert.Equal(t, 200*time.Millisecond, time.Since(begun))
+		close(q.goesOn)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
@@ -49,9 +50,10 @@ type visit struct {
 	task   contract.Task // who has the place, or would have it: the copy once that was announced
 	since  int64         // when it got its first place; 0 if it is not known to have one
 
-	inSlot bool      // it waits in its worker's slot if its turn has come
-	ran    time.Time // when it got the lock; zero: it did not
-	beside bool      // it is as one without a line from now on
+	inSlot bool           // it waits in its worker's slot if its turn has come
+	ran    time.Time      // when it got the lock; zero: it did not, or has no line
+	saying sync.WaitGroup // what is being said of it
+	beside bool           // it is as one without a line from now on
 	parked *want
 }
 
@@ -269,31 +271,43 @@ func (v *visit) refuser(err error) *want {
 }
 
 // granted is for a task that has got the lock: the next one is woken, so that
-// it is there when the lock is free.
+// it is there when the lock is free. One that has not asked the line says so,
+// too: it may have been woken there by a process that has ended since, and no
+// tasks have met for the lock in this one.
 func (v *visit) granted() {
+	if v.line == nil {
+		return
+	}
 	v.ran = time.Now()
 	for _, w := range v.wants {
-		if v.line != nil && (w.turn || v.stays && v.line.isContended(w.Want)) {
-			v.line.served(w.Want)
-			v.say(w, contract.TaskGranted)
-		}
+		v.line.served(w.Want)
+		v.say(w, contract.TaskGranted)
 	}
 }
 
-// over is for a task that has tried, and has released the lock if it had it.
-// Where the line could not be asked, it may have a place there all the same. Of
-// a lock for which no tasks met here it says nothing: where they met, a process
-// waits for it. Nor does it of one that it had for less than firstLook: the task
-// that was woken at its grant waits for that by now, or will be looked for.
+// over is for a task that has tried, and has released the lock if it had it. Of
+// one that it had for less than firstLook it says nothing: the task that was
+// woken at its grant waits for that by now, or will be looked for. Of a limit
+// more may come than were woken. It returns when those are, as its process may
+// be about to end; but it waits for no server that hangs.
 func (v *visit) over() {
-	if v.line == nil || v.ran.IsZero() {
+	if v.ran.IsZero() {
 		return
 	}
 	short := time.Since(v.ran) < firstLook
 	for _, w := range v.wants {
-		if w.turn && (w.Limit != nil || !short) || !w.turn && v.line.isContended(w.Want) {
+		if (w.Limit != nil || !short) && (w.turn || v.line.isContended(w.Want)) {
 			v.say(w, contract.TasksOver)
 		}
+	}
+	said := make(chan struct{})
+	go func() {
+		v.saying.Wait()
+		close(said)
+	}()
+	select {
+	case <-said:
+	case <-time.After(firstLook):
 	}
 }
 
@@ -307,7 +321,11 @@ func (v *visit) copied(ok bool) {
 	}
 }
 
-func (v *visit) say(w *want, what contract.TaskEvent) { v.line.say(w.Want, what, v.task) }
+// say says what became of the task, without waiting for that.
+func (v *visit) say(w *want, what contract.TaskEvent) {
+	task := v.task
+	v.saying.Go(func() { v.line.say(w.Want, what, task) })
+}
 
 // park is for a task with a place in one's line behind n others, and in no
 // other line. If it is the first, and no task waits in a slot, the process

@@ -296,6 +296,14 @@ func TestTasksThatDontCome(t *testing.T) {
 		assert.Equal(t, wakes(2, task("0")), nextTask(t, store, contract.TasksOver, noTask))
 		assert.Len(t, nextTask(t, store, contract.TasksOver, contract.Task{}).Late, 2)
 
+		t.Log("a look at a free lock has the next one told, and says who has not come")
+		s.ok(t, "DEL", wokenA, "lockbeat:{a}")
+		late(150*time.Millisecond, task("0"))
+		next := wakes(2, task("1"))
+		next.Late = []contract.Task{task("0")}
+		assert.Equal(t, next, nextTask(t, store, contract.TasksLook, noTask))
+		mine(t, store, claim("a", "a", time.Hour))
+
 		t.Log("eight that are late are enough, and one that was just woken is not late")
 		s.ok(t, "DEL", wokenA)
 		late(-time.Minute, task("0")) // however slow the machine is

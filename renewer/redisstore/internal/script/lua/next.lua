@@ -10,12 +10,15 @@
 -- ARGV[3]  time to live of the line, ms
 -- ARGV[4]  how many may have the limit; "": it is a lock
 --
--- Returns  {n, {task, ...}}: those are to be woken, and are noted as woken; n tasks are in the line;
---          or
---          {n, {}, {task, ...}}: none is, and up to eight were woken and have not come at once, if
---          no task was given; or
+-- Returns  {n, {task, ...}, {task, ...}}: the first are to be woken, and are noted as woken; n tasks
+--          are in the line; and up to eight were woken and have not come at once, if no task was
+--          given, and none is to be woken or some time has passed; or
 --          {n}: none of those looked at is to be woken: call again, with "over" and no task, to look
 --          at the next thousand.
+
+if ARGV[2] == 'granted' and redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4]) == 0 then
+	return {0, {}, {}} -- as a rule: no tasks have met
+end
 
 -- include parked.lua
 
@@ -39,9 +42,9 @@ if n == 0 then
 	if removed == 1 then
 		redis.call('ZREM', KEYS[5], home)
 	end
-	return {0, {}}
+	return {0, {}, {}}
 elseif what == 'moved' then
-	return {n, {}}
+	return {n, {}, {}}
 end
 
 -- One more is on its way than there is room for where the lock was found free: those before took
@@ -51,24 +54,21 @@ local room = math.max(roomOf(limit), 0)
 local most = math.min(room + 1, 32)
 local over = what == 'over' or what == 'look' or limit ~= ''
 if waits and (not over or room == 0) then
-	return {n, {}}
+	return {n, {}, {}}
 end
 local total, woken, _, missing, last, from = readWoken()
-local function nobody()
-	local late = {}
-	for other, how in pairs(task == '' and woken or {}) do
-		if how ~= 'comes' and #late < 8 and #other <= longest then
-			late[#late + 1] = other
-		end
+local late = {}
+for other, how in pairs(task == '' and woken or {}) do
+	if how ~= 'comes' and #late < 8 and #other <= longest then
+		late[#late + 1] = other
 	end
-	return {n, {}, late}
 end
 -- To a lock that is held the next one comes at its release: the holder is a task, or a process
 -- waits. A task that went back behind others wakes nobody: two absent ones would wake each other for
 -- ever.
 local behind = what == 'left' and redis.call('ZRANK', KEYS[2], task) ~= 0
 if total >= most or behind or room == 0 and (what == 'left' or what == 'look') then
-	return nobody()
+	return {n, {}, late}
 end
 local wanted = limit == '' and 1 or most - total
 local found, tried, missed = {}, {}, nil
@@ -109,7 +109,7 @@ end
 local at = nowText
 if not found[1] then
 	if not missed then
-		return nobody()
+		return {n, {}, late}
 	end
 	found[1], at = missed, string.format('%.0f', now - second)
 end
@@ -117,4 +117,4 @@ for _, other in ipairs(found) do
 	redis.call('HSET', KEYS[4], other, at)
 end
 redis.call('PEXPIRE', KEYS[4], ARGV[3])
-return {n, found}
+return {n, found, what == 'look' and late or {}}
