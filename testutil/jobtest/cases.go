@@ -23,6 +23,7 @@ var cases = []struct {
 	{"contended", testContended},
 	{"held", testHeld},
 	{"killed", testKilled},
+	{"restarted", testRestarted},
 	{"cancelled while it runs", testCancelledRun},
 	{"removed from the line", testRemoved},
 	{"last attempt", testLastAttempt},
@@ -84,6 +85,24 @@ func testKilled(t *testing.T, b *bench) {
 	require.NoError(t, b.locks.Do("SET", lease, "dead", "PX", "1000").Error())
 	b.enqueue("u1", "a", "b")
 	b.awaitRuns(goesOn, "a", "b")
+	b.awaitDone(1)
+}
+
+// The servers are restarted while jobs stand in line: those go on in a process
+// in which none have met.
+func testRestarted(t *testing.T, b *bench) {
+	b.ttl = time.Minute // none comes by itself
+	release, k := b.hold(), b.keeper()
+	stop := b.Serve(k, 2, b.recorded(brief))
+	names := numbered(12)
+	b.enqueue("u1", names...)
+	b.awaitLine(int64(len(names)))
+	release()
+	require.Eventually(t, func() bool { return len(b.runs()) > 2 }, goesOn, tick, "%v", b)
+	stop()
+	require.NoError(t, k.Shutdown(context.Background()))
+	b.serve(2, brief)
+	b.awaitRuns(goesOn, names...)
 	b.awaitDone(1)
 }
 
