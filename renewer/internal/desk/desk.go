@@ -304,36 +304,6 @@ func (d *Desk[L]) GivesBack(name contract.Name, l L) {
 	}
 }
 
-// Swap puts next at the front instead of l, if that is there. Of a lock, what l
-// claimed is gone: next asks from a place of its own.
-func (d *Desk[L]) Swap(name contract.Name, l, next L) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if f, there := d.fronts.of(name)[name.Text]; there && f.l == l {
-		f.l = next
-		d.fronts.of(name)[name.Text] = f
-		if q := d.lines.of(name)[name.Text]; q != nil && !name.Limit {
-			q.forgetPlace()
-		}
-	}
-}
-
-// Told notes that l, at the front of a lock, has heard that the claim from its
-// place was granted: whatever becomes of l, nobody goes on from there, as what
-// is told once more would answer another claim. unsettled is when a front that
-// has left asked last and was not answered; 0 if none did.
-func (d *Desk[L]) Told(name contract.Name, l L) (unsettled timing.Instant) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q := d.lines.of(name)[name.Text]
-	if q == nil || d.fronts.of(name)[name.Text].l != l {
-		return 0
-	}
-	unsettled = q.unsettled
-	q.forgetPlace()
-	return unsettled
-}
-
 // Left is what is to be ended for a name of which nobody here waits any more.
 type Left struct {
 	Stop  func() // the watch; nil if there is none. Not under a lock
