@@ -178,10 +178,9 @@ func (l *line) seen(lock names.Want, parked int) {
 // look looks at the line, and again later as long as tasks stand in it.
 func (l *line) look(lock names.Want) {
 	var next contract.NextTask
-	looks := l.takeRoom()
+	looks := len(l.waking) < mostWaking
 	if looks {
 		next = l.wakeNext(lock, contract.TasksLook, contract.Task{Home: *l.home.Load()})
-		l.leaveRoom()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,7 +224,7 @@ func (l *line) waitForFirst(lock names.Want, kind string) {
 			return
 		}
 		_ = lease.Release(context.Background()) // else it lapses
-		l.say(lock, contract.TasksOver, contract.Task{Home: *l.home.Load()})
+		l.wakeNext(lock, contract.TasksOver, contract.Task{Home: *l.home.Load()})
 	}()
 }
 
@@ -256,18 +255,6 @@ const (
 	backPause = 2 * time.Millisecond
 )
 
-// say says what became of a task, and wakes the next one. What it does not do,
-// since too much is under way or a server does not answer, is done at a look,
-// or when tasks come back by themselves.
-func (l *line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
-	if !l.takeRoom() {
-		l.lookLater(lock)
-		return
-	}
-	defer l.leaveRoom()
-	l.wakeNext(lock, what, task)
-}
-
 // takeRoom reports whether a goroutine may wake tasks, until leaveRoom: if a
 // queue hangs, no more than mostWaking do.
 func (l *line) takeRoom() bool {
@@ -281,13 +268,15 @@ func (l *line) takeRoom() bool {
 
 func (l *line) leaveRoom() { <-l.waking }
 
-// wakeNext is say. It returns what the line said last: nothing if it
-// can't be asked, or if there is no task and the keeper is shut down. A task
-// that was woken and has left its queue without asking for the lock, as
-// something around the handler has refused it, gives up its place: its queue
-// brings it back. If the store can't be asked, as while the slot of a cluster
-// is moving, the process looks at the line again later: no other event may come
-// by which the next task would be woken.
+// wakeNext says what became of a task, or of the lock, and wakes the next one.
+// It returns what the line said last: nothing if it can't be asked, or if there
+// is no task and the keeper is shut down. A task that was woken and has left its
+// queue without asking for the lock, as something around the handler has refused
+// it, gives up its place: its queue brings it back. If the store can't be asked,
+// as while the slot of a cluster is moving, the process looks at the line again
+// later: no other event may come by which the next task would be woken. What it
+// does not do, as too many are being woken, is done at a look, or when tasks
+// come back by themselves.
 func (l *line) wakeNext(
 	lock names.Want, what contract.TaskEvent, task contract.Task,
 ) contract.NextTask {
@@ -300,6 +289,12 @@ func (l *line) wakeNext(
 		}
 	default:
 	}
+	room := false
+	defer func() {
+		if room {
+			l.leaveRoom()
+		}
+	}()
 	var missing []contract.Task // of which the line does not know yet
 	for range mostGone {
 		ctx, cancel := l.limited(context.Background())
@@ -315,8 +310,11 @@ func (l *line) wakeNext(
 			return contract.NextTask{}
 		}
 		l.seen(lock, next.Parked)
-		if next.Parked == 0 {
+		if next.Parked == 0 || len(next.Tasks)+len(next.Late)+len(missing) == 0 {
 			return next
+		}
+		if room = room || l.takeRoom(); !room {
+			return contract.NextTask{Parked: next.Parked}
 		}
 		if len(next.Tasks) > 0 {
 			l.lookLater(lock)

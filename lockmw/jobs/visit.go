@@ -324,7 +324,7 @@ func (v *visit) copied(ok bool) {
 // say says what became of the task, without waiting for that.
 func (v *visit) say(w *want, what contract.TaskEvent) {
 	task := v.task
-	v.saying.Go(func() { v.line.say(w.Want, what, task) })
+	v.saying.Go(func() { v.line.wakeNext(w.Want, what, task) })
 }
 
 // park is for a task with a place in one's line behind n others, and in no
