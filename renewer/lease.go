@@ -154,8 +154,8 @@ func (l *Lease) hold() store.Hold {
 }
 
 // beating is the hold of a heartbeat, which tells how many callers of this
-// process wait behind the lease, if the store does not know that. Under
-// the books' lock.
+// process wait behind the lease, if the store does not know that. Under the
+// books' lock.
 func (l *Lease) beating() store.Hold {
 	h := l.hold()
 	h.Callers = l.k.desk.InLine(l.key())
@@ -170,9 +170,7 @@ func (l *Lease) ending(now instant) store.Hold {
 	if l.belief.Unsettled() != 0 {
 		h.Place = l.belief.Place()
 	}
-	if least := l.belief.Least(); least != 0 {
-		h.Keep = cleanup.KeepUntil(least, now)
-	}
+	h.Keep = cleanup.KeepUntil(l.belief.Least(), now)
 	return h
 }
 

@@ -139,11 +139,13 @@ func (e *ended) settle(a store.Answer) error {
 			k.cleaner.Disown(l.orphan(e.hold), l.belief.Unsettled()) // the key may still be there
 		}
 	}
-	if at := l.belief.Unsettled(); at != 0 && (e.held || !e.freed && e.lost.gone()) {
-		k.cleaner.Revisit(l.orphan(e.hold), at, e.now) // an acquire may yet bring it back
-	}
-	if gone := lost != nil && !e.freed && (e.held || lost.gone()); gone && !l.label.limited {
-		e.giveUpPlace()
+	if e.held || !e.freed && e.lost.gone() {
+		if at := l.belief.Unsettled(); at != 0 {
+			k.cleaner.Revisit(l.orphan(e.hold), at, e.now) // an acquire may yet bring it back
+		}
+		if lost != nil && !l.label.limited {
+			e.giveUpPlace()
+		}
 	}
 	b := k.lock()
 	if e.held && lost != nil {
