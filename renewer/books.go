@@ -10,10 +10,10 @@ import (
 
 // Which lock guards what
 //
-// The books are what is believed. Whoever has them, from Keeper.lock to Unlock,
-// has the one lock that guards them and those fields of a Lease that say so. So
-// a function that is given the books, or is a method of what is in them, runs
-// under it.
+// The books are what is believed. One lock guards them, and those fields of a
+// Lease that say so: Keeper.lock takes it and gives the books, Unlock gives both
+// back. So a function that is given the books, or is a method of what is in
+// them, runs under that lock.
 //
 // A lease is on the books from its grant until its key is free, or the
 // cleaner's: it is in leases then. So is one that the store is asked for, while

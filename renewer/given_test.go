@@ -309,8 +309,8 @@ func TestABrokenGrantEndsItsPlace(t *testing.T) {
 }
 
 // A server that has lost its data since it granted a place may have that in
-// line again, for the owner that it was granted to. So whoever finds such a
-// lease gone gives up its place.
+// line again, for the owner that it was granted to. So a lease that is found
+// gone gives up its place.
 func TestThePlaceOfAGrantThatIsGoneIsGivenUp(t *testing.T) {
 	t.Parallel()
 	told, asked := []script.Step{script.Held()}, []script.Step{script.Fail(errDown), script.Held()}

@@ -175,8 +175,8 @@ func (b *Belief[E]) Transfer(
 	next.Owner, next.Fence = b.Owner, fence
 	next.state, next.acquired, next.deadline, next.Due = stateHeld, now, b.deadline, b.Due
 	// The extras go on with nothing in them but the tokens, the place and what
-	// the store was told: so a hand-off allocates none. next has none of its own: it has
-	// asked for nothing unusual.
+	// the store was told: so a hand-off allocates none. next has none of its
+	// own: it has asked for nothing unusual.
 	if x := b.extras; x != nil {
 		if x.tokens != nil {
 			x.tokens.left--

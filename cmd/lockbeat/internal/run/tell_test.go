@@ -48,7 +48,8 @@ func TestVerboseOfALimitAndALoss(t *testing.T) {
 	server := redistest.Start(t)
 	holder := start(t, server.Addr(), "--name=k", "--at-most=1", "--", "sh", "-c", "echo up; read x")
 	holder.expect("up")
-	_, stderr, _ := outcome(t, server.Addr(), "--name=k", "--at-most=1", "--skip", "-v", "--", "true")
+	_, stderr, _ := outcome(t, server.Addr(),
+		"--name=k", "--at-most=1", "--skip", "-v", "--", "true")
 	assert.Regexp(t, `^lockbeat: skipped: k, which 1 have, last seen with `, stderr)
 	require.NoError(t, holder.stdin.Close())
 	holder.wait()
