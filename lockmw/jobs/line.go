@@ -177,6 +177,12 @@ func (l *line) seen(lock names.Want, parked int) {
 
 // look looks at the line, and again later as long as tasks stand in it.
 func (l *line) look(lock names.Want) {
+	select {
+	case <-l.keeper.ShuttingDown():
+		l.seen(lock, 0)
+		return
+	default:
+	}
 	var next contract.NextTask
 	looks := len(l.waking) < mostWaking
 	if looks {
@@ -198,8 +204,9 @@ func (l *line) look(lock names.Want) {
 // that come meanwhile stand behind the first.
 //
 // It returns at once. Each process waits for a lock once at most, and one does
-// as a rule: that from which the first task went back. If it dies, the others
-// look for locks that are free; tasks come back by themselves, too.
+// as a rule: that from which the first task went back. If it is shut down, it
+// wakes that before. If it dies, the others look for locks that are free; tasks
+// come back by themselves, too.
 func (l *line) waitForFirst(lock names.Want, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,10 +219,22 @@ func (l *line) waitForFirst(lock names.Want, kind string) {
 		return
 	}
 	c.asking = true
+	wakeFirst := func() {
+		l.wakeNext(lock, contract.TasksOver, contract.Task{Home: *l.home.Load()})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		// Until the keeper is shut down, at most.
-		lease, err := l.keeper.Acquire(context.Background(), renewer.Request{
-			Name: lock.Name, Limit: lock.Limit, Operation: kind, StandBy: true,
+		select {
+		case <-l.keeper.ShuttingDown():
+			wakeFirst() // it waits for itself, in another process
+			cancel()    // and Shutdown goes on, which waits for nested calls
+		case <-ctx.Done():
+		}
+	}()
+	go func() {
+		defer cancel()
+		lease, err := l.keeper.Acquire(ctx, renewer.Request{
+			Name: lock.Name, Limit: lock.Limit, Operation: kind, StandBy: true, Nested: true,
 		})
 		l.mu.Lock()
 		c.asking = false
@@ -224,7 +243,7 @@ func (l *line) waitForFirst(lock names.Want, kind string) {
 			return
 		}
 		_ = lease.Release(context.Background()) // else it lapses
-		l.wakeNext(lock, contract.TasksOver, contract.Task{Home: *l.home.Load()})
+		wakeFirst()
 	}()
 }
 
@@ -269,26 +288,17 @@ func (l *line) takeRoom() bool {
 func (l *line) leaveRoom() { <-l.waking }
 
 // wakeNext says what became of a task, or of the lock, and wakes the next one.
-// It returns what the line said last: nothing if it can't be asked, or if there
-// is no task and the keeper is shut down. A task that was woken and has left its
-// queue without asking for the lock, as something around the handler has refused
-// it, gives up its place: its queue brings it back. If the store can't be asked,
-// as while the slot of a cluster is moving, the process looks at the line again
-// later: no other event may come by which the next task would be woken. What it
-// does not do, as too many are being woken, is done at a look, or when tasks
-// come back by themselves.
+// It returns what the line said last: nothing if it can't be asked. A task that
+// was woken and has left its queue without asking for the lock, as something
+// around the handler has refused it, gives up its place: its queue brings it
+// back. If the store can't be asked, as while the slot of a cluster is moving,
+// the process looks at the line again later: no other event may come by which
+// the next task would be woken. What it does not do, as too many are being
+// woken, is done at a look, or when tasks come back by themselves.
 func (l *line) wakeNext(
 	lock names.Want, what contract.TaskEvent, task contract.Task,
 ) contract.NextTask {
 	name := nameOf(lock)
-	select {
-	case <-l.keeper.ShuttingDown():
-		if task.ID == "" {
-			l.seen(lock, 0)
-			return contract.NextTask{}
-		}
-	default:
-	}
 	room := false
 	defer func() {
 		if room {

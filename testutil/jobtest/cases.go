@@ -24,6 +24,8 @@ var cases = []struct {
 	{"held", testHeld},
 	{"killed", testKilled},
 	{"restarted", testRestarted},
+	{"restarted while it waits for its first", testRestartedAhead},
+	{"churn", testChurn},
 	{"cancelled while it runs", testCancelledRun},
 	{"removed from the line", testRemoved},
 	{"last attempt", testLastAttempt},
@@ -103,6 +105,22 @@ func testRestarted(t *testing.T, b *bench) {
 	require.NoError(t, k.Shutdown(context.Background()))
 	b.serve(2, brief)
 	b.awaitRuns(goesOn, names...)
+	b.awaitDone(1)
+}
+
+// A server is restarted whose process waits in the place of the first in line:
+// that goes on in another process.
+func testRestartedAhead(t *testing.T, b *bench) {
+	b.ttl = time.Minute // none comes by itself
+	release, k := b.hold(), b.keeper()
+	stop := b.Serve(k, 2, b.recorded(brief))
+	b.enqueue("u1", "a")
+	b.awaitLine(1)
+	stop()
+	require.NoError(t, k.Shutdown(context.Background()))
+	b.serve(2, brief)
+	release()
+	b.awaitRuns(goesOn, "a")
 	b.awaitDone(1)
 }
 
