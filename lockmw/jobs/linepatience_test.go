@@ -139,3 +139,25 @@ func TestTheEndOfAShortTask(t *testing.T) {
 		})
 	}
 }
+
+// Each task of a long line used to come back by itself after all that stood
+// before it, though those had run: when the line was lost, or all processes
+// that knew of it, no task came for as long.
+func TestSomeOfALongLineComeSoon(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+		f.at = contract.Arrived{Ahead: 1000}
+		first, last := time.Hour, time.Duration(0)
+		for range 200 {
+			v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+			v.Refused(errBusy, true)
+			_, place := stand(t, v)
+			require.NotNil(t, place)
+			first, last = min(first, place.BackIn), max(last, place.BackIn)
+		}
+		assert.GreaterOrEqual(t, first, ttl)
+		assert.Less(t, first, ttl+10*time.Second)
+		assert.Greater(t, last, ttl+90*time.Second)
+		assert.LessOrEqual(t, last, ttl+100*time.Second)
+	})
+}

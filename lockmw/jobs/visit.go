@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +17,10 @@ import (
 )
 
 const (
-	// perRank is how much later than the one before it a task in line comes
-	// back by itself.
+	// perRank is how much later a task in line may come back by itself for each
+	// one before it. It does at any time until then: so some come soon wherever
+	// the others stand that have not come, when a line was lost, or each process
+	// that knew of it.
 	perRank = 100 * time.Millisecond
 	// mostTries bounds how often a task asks for a lock that the line believes
 	// to be free.
@@ -343,8 +346,10 @@ func (v *visit) park(w *want, n int, alone bool, err error) *place {
 	if n == 0 && alone {
 		v.line.waitForFirst(w.Want, v.of.Kind)
 	}
-	return &place{Err: err, BackIn: min(
-		v.line.keeper.Config().TTL+time.Duration(n)*perRank, contract.MostTaskDelay)}
+	later := rand.N(time.Duration(n)*perRank + 1)
+	return &place{
+		Err: err, BackIn: min(v.line.keeper.Config().TTL+later, contract.MostTaskDelay),
+	}
 }
 
 // patience is for how long a task waits in its slot that does so for a moment

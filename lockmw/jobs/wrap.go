@@ -165,8 +165,9 @@ func RetryIn(d time.Duration) Option {
 // queue, uncounted, and is called from there when its turn is near. Of a name's
 // jobs one, on all servers, waits in its worker.
 //
-// A job whose call is lost comes back by itself, after the keeper's TTL, and a
-// tenth of a second more for each job before it, 10 minutes at most.
+// A job whose call is lost comes back by itself: at any time from the keeper's
+// TTL on, until a tenth of a second later for each job before it, 10 minutes at
+// most.
 //
 // Without effect if the keeper's store keeps no lines of jobs: package
 // redisstore's does, on one deployment. It panics if q is nil.
