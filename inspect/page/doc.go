@@ -25,8 +25,7 @@
 // since a hostile site can make a browser take its name for that address.
 package page
 
-// The files, in the order in which to read them. A file uses those below it
-// only.
+// The files, in the order in which to read them:
 //
 //	config.go                what can be set up
 //	page.go                  a request comes in

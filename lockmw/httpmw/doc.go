@@ -68,14 +68,12 @@
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 package httpmw
 
-// The files, in the order in which to read them. A file uses those below it
-// only.
+// The files, in the order in which to read them:
 //
-//	middleware.go, wrap.go  a request comes in: its name and its body
-//	guard.go, track.go      the lock is taken; the handler runs; the lock may be lost
-//	waiters.go              who may wait
-//	options.go              what users can set
-//	keys.go, fence.go       names of locks, and fencing tokens in headers
-//	answer.go, problem.go   answers in place of the handler's
+//	middleware.go      the lock is taken; the handler runs; the lock may be lost
+//	wrap.go            a request whose body says what to lock; what its handler has written
+//	options.go         what users can set, and who may wait
+//	keys.go, fence.go  names of locks, and fencing tokens in headers
+//	answer.go          answers in place of the handler's
 //
 // What package idempotent needs too is in internal/httpguard.

@@ -59,15 +59,14 @@
 // docs/http.md in the repository has more.
 package idempotent
 
-// The files, in the order in which to read them. A file uses those below it
-// only.
+// The files, in the order in which to read them:
 //
-//	middleware.go         a request comes in: its key, its caller and its body
-//	exchange.go           the handler runs, or the stored answer is sent
-//	config.go             what users can set
-//	recorder.go           the handler's writer, and which answers are final
-//	stored.go, request.go an answer as it is stored; which request it is to
-//	refusal.go            answers in place of the handler's
+//	middleware.go  a request comes in: its key, its caller and its body; the handler runs, or the
+//	               stored answer is sent
+//	config.go      what users can set
+//	recorder.go    the handler's writer, and which answers are final
+//	stored.go      an answer as it is stored
+//	refusal.go     answers in place of the handler's
 //
 // Package internal/repeat has what does not depend on HTTP: the lock, the
-// record, the quota, the seal.
+// record, which request it is, the quota, the seal.

@@ -39,7 +39,7 @@ func (s *Store) Close() { s.engine.Close() }
 // comes back:
 //
 //	claims.go, holds.go  the verbs, and their requests as calls of scripts
-//	codec.go, reply.go   what all requests say, and what is believed of replies
+//	codec.go             what all requests say, and what is believed of replies
 //	internal/schema      keys and values, which the server keeps
 //	internal/script      the scripts; the head of each says what goes in and comes out
 //	internal/wire        how commands reach the servers, and whose answer is whose

@@ -275,14 +275,9 @@ func (o *outliving) end() {
 	o.cancel(nil)
 }
 
-// The files, in the order in which to read them. A file uses those below it
-// only.
+// The files, in the order in which to read them:
 //
-//	do.go        a request is carried out, or gets its stored answer
-//	record.go    what package once is told
-//	request.go   which request it is
-//	outlive.go   when the client has gone
-//	quota.go     what each caller may have
-//	seal.go      answers, encrypted
-//	key.go       the Idempotency-Key
-//	settings.go  what users set
+//	do.go        a request is carried out, or gets its stored answer; when the client has gone
+//	record.go    what package once is told; answers, encrypted
+//	key.go       the Idempotency-Key, and which request it is
+//	settings.go  what users set, and what each caller may have

@@ -23,9 +23,8 @@
 //
 //	line.go     places
 //	names.go    the names that callers here wait for, and whom to wake
-//	mailbox.go  the channels by which this process alone hears of grants and turns
-//	turns.go    grants and turns that releases of this process have given
-//	faces.go    what others are shown of who waits here
+//	mailbox.go  the channels by which this process alone hears of grants and turns; those that
+//	            its releases have given; and what others are shown of who waits here
 package line
 
 import (

@@ -16,14 +16,12 @@
 // The files, from the caller down to the wire:
 //
 //	subscriber.go  Subscriber: what is watched, and on which server
-//	loop.go        the goroutine of a server: it keeps a connection while anything is watched
-//	session.go     one connection, from dialling to its end
+//	session.go     the goroutine of a server, which keeps a connection while anything is watched;
+//	               one connection, from dialling to its end; a channel and its watches
 //	server.go      what is wanted on a server, and what its connection has
-//	channel.go     a channel and its watches
-//	config.go      what a Subscriber is made of
 //
 // Callers only note what they want, under one mutex (Subscriber.mu, which
-// guards all of channel.go and server.go), and never wait for the network.
+// guards servers, channels and watches too), and never wait for the network.
 // Watches are called with it free.
 package subscription
 

@@ -6,10 +6,8 @@
 // reads: a user who may only look needs no right to write, and nothing that is
 // shown is believed by a claim or a hold.
 //
-//	list.go   all locks
-//	show.go   one, and who waits for it
-//	found.go  what is read of a name
-//	face.go   who waits in a process
+//	list.go  all locks; one, and who waits for it; who waits in a process
+//	view.go  the commands that read, and what is read of a name
 package view
 
 import (
