@@ -305,8 +305,8 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	k, l := c.k, c.l
 	caller := ctx
 	if k.observer != nil {
-		// for those who are refused in this process; elsewhere the first
-		// holder's is known
+		// told to those who are refused in this process; other processes know
+		// the trace of the lease's first holder
 		trace := k.observer.Claim(ctx)
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.belief.Fence,
@@ -408,8 +408,9 @@ func (c *call) cancelled(ctx context.Context) *Error {
 }
 
 // refuse makes the error for a caller who may not wait any longer, from what
-// the store last said. If it has said nothing, another caller of this process
-// who waits for it does not have the lock.
+// the store last said. If it has said nothing: [ErrBusy] for one who stood
+// behind another caller of this process, unless that one only waits for a store
+// in trouble; else [ErrUnavailable].
 func (c *call) refuse() error {
 	if !c.seen.Known && (!c.contended || !c.behind.Known && c.k.outages.Troubled()) {
 		c.seen = unavailable(errNoAnswer)

@@ -17,8 +17,8 @@ import (
 //
 // A lease is on the books from its grant until its key is free, or the
 // cleaner's: it is in leases then. So is one that the store is asked for, while
-// the end loop keeps the time of the question. Nothing is due for a lease
-// before the instant at which it is there.
+// the end loop keeps the time of the question. The instant at which a lease
+// stands there is never later than what is next due for it.
 //
 // The desk and the cleaner have locks of their own, which are taken last.
 //
@@ -60,8 +60,9 @@ func (b *books) Unlock() { b.k.locked.mu.Unlock() }
 // attendBy has the end loop attend to a lease when something is due, or before;
 // and puts it on the books, unless it is asked for. A heartbeat moves the end
 // of a lease on, but not its place here: so a lease is looked at in vain once
-// in a TTL. What is not due soon is entered at a 256th of the TTL, with others:
-// else very many would wake the loop, each at an instant of its own.
+// in a TTL. An instant that is not near is rounded down to a multiple of
+// TTL/256, so that leases share it: else each of very many would wake the loop
+// at one of its own.
 func (b *books) attendBy(l *Lease, now instant) {
 	k := b.k
 	at := min(l.belief.NextDue(&k.rules), now.Add(k.cfg.TTL))

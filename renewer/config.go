@@ -22,10 +22,10 @@ const (
 	// defaultPoll is how often a waiter looks for itself, should every wake-up
 	// be lost.
 	defaultPoll = 5 * time.Second
-	// defaultFailOver is longer than a fail-over takes before which Sentinels
-	// wait for 1 or 2 s. A client of package redisstore may take 11/24 of the
-	// TTL to give up a connection that has gone silent: with a TTL above 10 s
-	// callers may be refused for the rest of that.
+	// defaultFailOver is longer than a fail-over takes if Sentinels wait for 1
+	// or 2 s before they begin it. A client of package redisstore may take
+	// 11/24 of the TTL to give up a connection that has gone silent: with a TTL
+	// above 10 s callers may be refused for the rest of that.
 	defaultFailOver = 5 * time.Second
 	// defaultHoldWarning is longer than most work takes, and shorter than it
 	// takes a user to call.

@@ -105,8 +105,8 @@ func (o *logObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 }
 
 // withoutHolder is why an acquire failed, without the holder that the line has
-// already: the age of its lease is that of now there, and in the error that of
-// when it was last seen.
+// already: the line shows how old the lease is now, and the error how old it
+// was when it was last seen.
 func withoutHolder(e AcquireEnd) error {
 	refusal, ok := e.Err.(*Error) //nolint:errorlint // one around it would say more
 	if !ok || refusal.Holder != e.Holder {

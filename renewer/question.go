@@ -51,9 +51,10 @@ func (c *call) open(ctx context.Context) (q question, err error) {
 }
 
 // patience is until when the caller waits for an answer. The front of a limit
-// waits a little longer than its own time: if it left before, the store would
-// have answered all for whom it asked in vain, and then the next front, whose
-// time is over as soon.
+// asks for those behind it, too, and so waits a little longer than its own
+// time: if it left before the answer, what the store has granted to the others
+// would be lost; and so again with the next front, whose time may end at the
+// same moment.
 func (q *question) patience() instant {
 	c := q.c
 	if c.until == never || c.request.Limit == nil || !c.stands() {
@@ -256,8 +257,9 @@ func (q *question) taken(g *store.Grant) {
 	if q.sent >= c.unsettled.Add(c.k.store.Settle()) {
 		c.unsettled = 0
 	}
-	// The name has changed hands since the last question: it was free in
-	// between. Or it may have: at this very moment, or it is not known when.
+	// A holder that has had the name for less time than has passed since the
+	// last refusal took it when it was free. So may one of whom it is not known
+	// for how long, or that has it only now.
 	c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < q.sent.Sub(c.refused)
 	c.refused = q.sent
 	c.contended = true

@@ -170,10 +170,10 @@ func (e *ended) settle(a store.Answer) error {
 	}
 }
 
-// giveUpPlace gives up the place from which a lease was asked for that the store
-// says is gone. A server that has lost its data may have granted it before, and
-// have been asked from the place again since: there that stands in line for an
-// owner who never comes.
+// giveUpPlace gives up the place from which a lease was asked for that the
+// store says is gone. A server may have lost its data after it granted the
+// lease, and have been asked from the same place again since: then the place
+// stands in its line, for an owner who will never come.
 func (e *ended) giveUpPlace() {
 	place := e.l.belief.Place()
 	if place == 0 || e.held && e.hold.Place != 0 { // the release has given it up
@@ -214,7 +214,7 @@ func (e *ended) observe(failed error, handedOver bool) {
 // or whose release was left by a panic. The next waiter comes to the front, and
 // the key is freed behind it. If it left a question that was asked from a
 // place, at the instant unsettled, those behind it go on from that place.
-// unsettled is as for disown, too.
+// unsettled is as for [cleanup.Cleaner.Disown].
 func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 	b := k.lock()
 	lost := l.belief.Why()

@@ -72,9 +72,9 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if clean {
-		// But for an acquire whose caller had left before it was answered,
-		// which may still arrive where requests overtake each other, on several
-		// connections: its key lapses.
+		// All that may come yet is the key of an acquire whose caller left
+		// before the answer, and which arrives late, as requests on several
+		// connections may overtake each other. That key lapses.
 		return nil
 	}
 	go func() {

@@ -339,8 +339,8 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 	}
 }
 
-// errNoAnswer is what callers get to hear who run out of time before
-// anybody knows who has the lock.
+// errNoAnswer is what a caller is told whose time ends before anybody knows who
+// has the lock.
 var errNoAnswer = errors.New("the store has not answered in time")
 
 // unavailable is what was last seen of a lock if the store could not be asked.

@@ -59,7 +59,7 @@ type asking struct {
 }
 
 // contendedLock is a lock, or a limit, for which tasks have met lately. Guarded
-// by Line.mu.
+// by line.mu.
 type contendedLock struct {
 	until  time.Time
 	look   *time.Timer   // nil if no task was parked or woken
@@ -198,15 +198,16 @@ func (l *line) look(lock names.Want) {
 	l.lookIn(lock, c, c.pause)
 }
 
-// waitForFirst waits for a lock in the place of a task of a kind, which stands
-// first in its line, to wake that at the release and not before, also by a
-// holder that knows of no line. The process gives the lock back at once; tasks
-// that come meanwhile stand behind the first.
+// waitForFirst has the process wait for a lock itself, in the place of the task
+// that stands first in the lock's line, and wake that task when it gets the
+// lock: so the task is woken at the release and not before, even if the holder
+// knows of no line. The process gives the lock back at once; tasks that come
+// meanwhile stand behind the first. kind is the task's.
 //
-// It returns at once. Each process waits for a lock once at most, and one does
-// as a rule: that from which the first task went back. If it is shut down, it
-// wakes that before. If it dies, the others look for locks that are free; tasks
-// come back by themselves, too.
+// It returns at once. A process waits for a lock once at a time, and as a rule
+// only one process does: that from which the first task went back. If it is shut
+// down, it wakes that task before. If it dies, the others look for locks that
+// are free; tasks come back by themselves, too.
 func (l *line) waitForFirst(lock names.Want, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -352,11 +352,12 @@ func (v *visit) park(w *want, n int, alone bool, err error) *place {
 	}
 }
 
-// patience is for how long a task waits in its slot that does so for a moment
-// as a rule. Where other callers always wait for the lock, one that is woken at
-// its release finds it taken: it has to stay until its turn has come. So each
-// that left in vain has the next one stay for longer. Where the process waits
-// already, it does not: many such locks would have all workers wait.
+// patience is for how long a task waits in its slot, where moment is the rule.
+// Where other callers always wait for the lock, a task that is woken at its
+// release finds it taken: it has to stay until its turn has come. So each task
+// that left in vain has the next one stay for twice as long. No task waits in
+// its slot while the process waits for the lock itself (waitForFirst): with
+// many such locks all workers would wait.
 func (l *line) patience(lines []*want, moment time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -97,10 +97,11 @@ func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) 
 	return err
 }
 
-// Raise raises the tokens of f unless they are, one at a time a lock: several
-// raises of one holder would wait for each other, and for its transactions.
-// raise runs f.Raise outside of a transaction, on a connection that the caller
-// has: if it waited for one, those who have them all could wait for it.
+// Raise raises the tokens of f unless they are raised already. There is one
+// raise of a lock at a time: several of one holder would wait for each other,
+// and for its transactions. raise runs f.Raise outside of a transaction, on a
+// connection that the caller has already: if it had to wait for one, those who
+// have all connections could be waiting for it.
 func (g *Guard) Raise(ctx context.Context, f *Fence, raise func() error) error {
 	for !g.isRaised(f) {
 		g.mu.Lock()

@@ -13,8 +13,9 @@ import (
 // postgresRaise makes one row's token at least the lock's. At READ COMMITTED
 // whatever the default is: above it, a raise that has waited would fail. A row
 // that is high enough is not even locked: this holder's own transactions may
-// share it. It reaches the disk before its lease reads anything, and the claim,
-// which need not by itself, before that.
+// share it. The row is on the disk before its lease reads anything; the claim,
+// which is written before the row, gets there with it, and is not waited for by
+// itself.
 const postgresRaise = "BEGIN ISOLATION LEVEL READ COMMITTED; %[4]sINSERT INTO " +
 	"lockbeat_fences AS f (name, claim, token) SELECT v.* FROM (VALUES (decode('%[1]x', " +
 	"'hex'), %[2]t, %[3]d::bigint)) AS v (name, claim, token) WHERE NOT EXISTS (SELECT FROM " +

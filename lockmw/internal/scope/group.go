@@ -16,9 +16,9 @@ import (
 
 // mostPatience bounds for how long an attempt keeps locks while it waits for
 // others, in all. Operations that take a moment are over by then, so callers
-// that want the same locks get them in turn. A crowd of n such callers can keep
-// a lock from those who want it alone for n times as long, once each; to count
-// them by name would mend that, and costs more than it is worth.
+// that want the same locks get them in turn. If n such callers come one after
+// the other, each may keep a lock for this long from those who want it alone;
+// to count them by name would prevent that, and costs more than it is worth.
 const mostPatience = 250 * time.Millisecond
 
 // group is one attempt to take several locks. It takes what is free at once,

@@ -62,8 +62,8 @@ func New[L any](cfg Config[L], clock *timing.Clock) Heartbeats[L] {
 	}
 }
 
-// First is when a lease has its first heartbeat that was asked for at an
-// instant.
+// First is when a lease is due for its first heartbeat; sent is when the store
+// was asked for the lease.
 func (h *Heartbeats[L]) First(sent timing.Instant) timing.Instant { return h.cohort.join(sent) }
 
 // Plan enters a lease's next heartbeat on a shard, in place of the one planned
@@ -100,9 +100,9 @@ func (h *Heartbeats[L]) queueOf(shard int) *shardQueue[L] {
 
 // Late returns a batch that has become late: RequestTimeout is over, and it was
 // not answered. Its leases are to be planned again, since the request may be
-// lost. It is to be completed all the same: if the answer is only slow, as all
-// are in a process without processor time to spare, that to the next request
-// will be no quicker.
+// lost. It is to be completed all the same when its answer comes: in a process
+// that is short of processor time all answers are slow, and the one to the next
+// request will come no sooner.
 func (h *Heartbeats[L]) Late(now timing.Instant) (b *Batch[L], late bool) {
 	if h.lateAt() > now {
 		return nil, false
@@ -228,8 +228,9 @@ func newCohort(heartbeat time.Duration) cohort {
 	return cohort{heartbeat: heartbeat, phase: phase}
 }
 
-// join is when a lease has its first heartbeat that was asked for at an
-// instant, perhaps long ago: by its own heartbeat at the latest.
+// join is when a lease is due for its first heartbeat; sent is when the store
+// was asked for the lease, perhaps long ago. It is an interval after sent at
+// the latest.
 func (c *cohort) join(sent timing.Instant) timing.Instant {
 	if c.room == 0 || sent > c.until {
 		half := c.heartbeat / 2
@@ -259,9 +260,9 @@ const (
 	// next follows after this time.
 	batchMost = 100
 	fullGap   = 700 * time.Microsecond
-	// A batch that is late by this does not delay the next: an idle process
-	// wakes up to a good millisecond late, and a million leases would have two
-	// beats for three.
+	// A batch that is sent this late, or less, does not delay the next: an idle
+	// process wakes up to a good millisecond late, and so a million leases
+	// would get two heartbeats in place of three.
 	lateMost = 2 * time.Millisecond
 	// A heartbeat of fewer leases than this takes others along that would come
 	// due within a quarter of an interval: more share what it costs to send and

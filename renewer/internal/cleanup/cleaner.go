@@ -82,8 +82,8 @@ type Orphan struct {
 
 // overtakenFor is how long after the first clean-up behind an unanswered
 // acquire the second comes. On two connections the first may overtake the
-// acquire: then others would wait for a lock that no caller has until the last
-// clean-up.
+// acquire: without a second one others would then wait, until the last
+// clean-up, for a lock that no caller has.
 const overtakenFor = 5 * time.Millisecond
 
 // New returns a cleaner of a store.
@@ -106,10 +106,10 @@ func (c *Cleaner) Disown(o *Orphan, unsettled timing.Instant) {
 	c.adopt(o)
 }
 
-// Revisit is disown for a key that has been deleted: only what an unanswered
-// acquire, sent at unsettled, may yet bring back is left to do. asked is when
-// the deletion was asked for, not when it was answered: what the acquire has
-// brought in between is there still.
+// Revisit is Disown for a key that has been deleted: what is left to do is to
+// delete it once more, if an unanswered acquire, sent at unsettled, may yet
+// bring it back. asked is when the deletion was asked for, not when it was
+// answered: the acquire may have brought the key back in between.
 func (c *Cleaner) Revisit(o *Orphan, unsettled, asked timing.Instant) {
 	last := unsettled.Add(c.store.Settle())
 	if last <= asked {

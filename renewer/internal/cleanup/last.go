@@ -14,8 +14,8 @@ import (
 // context has ended.
 const lastRequest = time.Second / 2
 
-// LastRequests is the context of those: it ends that long after ctx, or after
-// now if that has ended.
+// LastRequests is the context of those: it ends lastRequest after ctx does, or
+// lastRequest from now if ctx has ended.
 func LastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastRequest, cancel) })
@@ -132,7 +132,7 @@ func (c *Cleaner) ask(ctx context.Context, left []*Orphan) (again []*Orphan, fai
 }
 
 // notFreed are those orphans that no sweeper has freed meanwhile: its last
-// question may have been answered after collect.
+// question may have been answered after Collect.
 func (c *Cleaner) notFreed(orphans []*Orphan) []*Orphan {
 	c.mu.Lock()
 	defer c.mu.Unlock()

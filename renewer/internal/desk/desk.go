@@ -142,12 +142,13 @@ type Place struct {
 	Sent timing.Instant
 }
 
-// Place is the place from which the front asks the store at an instant, own
-// being the one from which it has asked before, or its owner token: that of
-// those who wait here, none if nobody does and lately nobody did. The first of
-// a desk has one too, by which the store hears that places are wanted. Wake-ups
-// until now are the question's. One who does not stand in line has none. left
-// is a place of the other kind, and inLine is how many wait here.
+// Place is the place from which the front asks the store at an instant: that of
+// its line, if it is of the front's kind; else own, from which it has asked
+// before, or a new one with own's owner token. It is none if nobody waits here,
+// and lately nobody did; but the first of a desk has one even so, by which the
+// store hears that places are wanted. Wake-ups until now are the question's.
+// One who does not stand in line has none. left is a place of the other kind,
+// which is given up, and inLine is how many wait here.
 func (d *Desk[L]) Place(
 	name contract.Name, own Place, now timing.Instant, stands bool,
 ) (place Place, left Left, inLine int) {
@@ -203,9 +204,10 @@ func (d *Desk[L]) Refused(name contract.Name, l L, a Answer) *Watch {
 	}
 	q.seen = a.Seen
 	if !a.Try {
-		// What was asked from it before and not answered now has not left the
-		// line; and what a front that has left asked, without an answer, may
-		// get there yet, or get the lock.
+		// The store may have the place in its line if this answer says so; if a
+		// front that has left asked from it and got no answer, since that
+		// question may arrive yet; or if this question got none either, and the
+		// place may have been there before.
 		q.place = a.Place
 		q.queued = a.Queued || !name.Limit && q.unsettled != 0 || a.Seen.Err != nil && q.queued
 	}

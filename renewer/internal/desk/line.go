@@ -18,9 +18,9 @@ type line[L comparable] struct {
 
 	seen  Seen  // what the front last learned of the name
 	watch Watch // on behalf of the front
-	// place is the one from which the store is asked, which keeps its rank when
-	// a front leaves; none as long as none has asked since the name was last
-	// ours.
+	// place is the one from which the store is asked: it keeps its rank when a
+	// front leaves. It is none until the store is asked for the first time
+	// since the name was last ours.
 	place  Place
 	queued bool // the store may have it in its line
 	had    bool // a caller of this process has had the name since the line began
@@ -233,9 +233,10 @@ const (
 )
 
 // falseWakes bounds the questions that wake-ups cause. A user of the server who
-// may only publish can send wake-ups, and each led to a question to the store:
-// 11,000 a second. A wake-up within the pause after a false one is answered at
-// the end of the pause, together with all others until then.
+// may do nothing but publish can send wake-ups: without this, each led to a
+// question to the store, 11,000 a second. A wake-up within the pause after a
+// false one is answered at the end of the pause, together with all others until
+// then.
 type falseWakes struct {
 	until timing.Instant // the end of the pause; 0 without one
 	any   bool           // there was one since the name was last free

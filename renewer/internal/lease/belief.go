@@ -282,9 +282,9 @@ func Validity(ttl time.Duration, drift float64) time.Duration {
 	return time.Duration(float64(ttl)*(1-drift)/(1+drift)) - time.Millisecond
 }
 
-// Owner is an owner token, inside the lease: with a string each of very many
-// leases would take 16 bytes more, and a heartbeat would read one more place in
-// memory. It is written once, before it is read.
+// Owner is an owner token, inside the lease: a string would cost each of very
+// many leases 16 bytes more, and a heartbeat one more place in memory to read.
+// It is written once, before it is read.
 type Owner [store.OwnerLen]byte
 
 // NewOwner makes one of 128 random bits, so that no two acquisitions share one,

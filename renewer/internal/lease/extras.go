@@ -211,10 +211,10 @@ func (b *Belief[E]) NextToken(r *Rules, now timing.Instant) (fence int64, ok boo
 	return b.extras.tokens.next(b.Fence, now, r.Drift)
 }
 
-// tokens are the fencing tokens of one grant, for hand-offs. One is used only
-// once as much time has passed since the grant as it is above the first: so
-// those in use do not run ahead of the store's clock, by which tokens rise
-// after the store has lost its data.
+// tokens are the fencing tokens of one grant, for hand-offs. The token that is
+// n above the first is used no earlier than n µs after the grant: so those in
+// use do not run ahead of the store's clock, from which tokens go on after the
+// store has lost its data.
 type tokens struct {
 	granted timing.Instant // when the answer came: the store's clock has shown first by then
 	first   int64          // the token granted
@@ -300,10 +300,10 @@ func (b *Belief[E]) LostAt() timing.Instant {
 	return b.extras.lostAt
 }
 
-// Noticed is from when the key of a lost lease may be released: its operation
-// has had the notice of a Margin that it was promised, or will have had it when
-// the store, by its own clock, ends HoldAtLeast, before which no other owner can
-// have the lock.
+// Noticed is from when the key of a lost lease may be released: a Margin after
+// the loss, which is the notice that its operation was promised; or at once, if
+// HoldAtLeast has the store keep the lock from other owners for at least that
+// long after the loss.
 func (b *Belief[E]) Noticed(r *Rules) timing.Instant {
 	x := b.extras
 	if Validity(x.least.Sub(x.lostAt), r.Drift) >= r.Margin {

@@ -134,8 +134,8 @@ func readMessage(message string) (number uint64, word string, given store.Grant,
 const turnSlack = 5 * time.Millisecond
 
 // Gave notes that a release of this store has granted a lease on, or kept a
-// slot, for so long. The check of an earlier one is put off: it has been over
-// for the lease to be released again.
+// slot, for so long. If a check of an earlier one is due it is put off: that
+// one must be over, as the lease has been released again.
 func (l *Line) Gave(name contract.Name, turn time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,10 +8,11 @@
 // primary) shows it by the token itself: a script's is at least the server's
 // clock, from then on the clock is reckoned here, and a token that is far
 // behind that does not count. Then the script decides, for the same owner, and
-// lifts the mark to the clock. A client makes a connection before it turns to
-// another server, so that no claim is native for a while after one was made;
-// and so none counts by which a promoted server, asked a moment after its last
-// write, could repeat what its primary gave in that moment.
+// lifts the mark to the clock. That does not show if a server is promoted that
+// lacks no more than the last moment: it could give a token again that its
+// primary gave in that moment. But a client makes a connection before it turns
+// to another server, and for [QuietFor] after one was made no claim is native,
+// and no token of one counts.
 //
 // Rejected, by the model in this package's tests, which has their
 // counter-examples: INCR before SET; counting connections; a while after the

@@ -13,9 +13,10 @@ import (
 const GroupMost = 64
 
 // groupFrom is from how many callers under way on they share commands. Sharing
-// saves the server work, and costs callers time: below this, each asks at once
-// and alone has up to 1.6 times as many turns, for as much of the server's time
-// if claims are native, and a seventh more if not.
+// saves the server work, and costs callers time. Fewer callers than this get up
+// to 1.6 times as many turns if each asks at once and alone; the server spends
+// as much time on that as on shared commands if claims are native, and a
+// seventh more if not.
 const groupFrom = 16
 
 // Coalescer joins the questions of callers who meet, so that they travel in one

@@ -260,10 +260,10 @@ const (
 	// directMost is how many requests may go directly at once. More callers
 	// share commands, which takes less of the processors.
 	directMost = 4
-	// warmUp is how many requests in a row must not have met directMost others,
-	// for the next to go directly, without a pause of freshFor. So no caller
-	// who comes now and then waits for a dial, or meets a connection that has
-	// ended meanwhile.
+	// warmUp is how many requests in a row must each have met fewer than
+	// directMost others, with no pause of freshFor between them, for the next
+	// to go directly. So no caller who comes now and then waits for a dial, or
+	// meets a connection that has ended meanwhile.
 	warmUp   = 16
 	freshFor = time.Second
 )
