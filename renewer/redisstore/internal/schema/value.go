@@ -53,7 +53,6 @@ func AppendYoung(to []byte, owner string, since int64, holder string) []byte {
 
 // LeaseValue is what the value of a lease says.
 type LeaseValue struct {
-	Owner        string
 	Fence, Since int64 // Fence: 0 if it is young; Since: us of the server's clock
 	Holder       store.Holder
 	Callers      int
@@ -77,7 +76,7 @@ func ReadLease(value string) (l LeaseValue, ok bool) {
 	owner, rest, _ := strings.Cut(value, Separator)
 	fence, rest, _ := strings.Cut(rest, Separator)
 	start, rest, ok := strings.Cut(rest, Separator)
-	l = LeaseValue{Owner: owner, Fence: Exact(fence), Since: Exact(start), WaitedFor: waited}
+	l = LeaseValue{Fence: Exact(fence), Since: Exact(start), WaitedFor: waited}
 	if !ok || len(owner) != store.OwnerLen || l.Fence == 0 && fence != "0" || l.Since == 0 {
 		return LeaseValue{}, false
 	}
