@@ -32,7 +32,7 @@ type Guard struct {
 // be meant and for a keeper whose store keeps no records.
 func New(k *renewer.Keeper, set Settings) (*Guard, error) {
 	g := &Guard{Settings: set, keeper: k}
-	if err := g.check(); err != nil {
+	if err := g.checkSettings(); err != nil {
 		return nil, err
 	}
 	g.quotas = newQuotas(set)

@@ -90,10 +90,10 @@ func (g *Guard) codec(r *Request, w Work) once.Option {
 	})
 }
 
-// check returns an error if package once would refuse the settings, as it does
-// if the store keeps no records. It does not ask the store, since its context
-// has ended.
-func (g *Guard) check() error {
+// checkSettings returns an error if package once would refuse the settings, as
+// it does if the store keeps no records. It does not ask the store, since its
+// context has ended.
+func (g *Guard) checkSettings() error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := once.Do(over, g.keeper, "", func(context.Context) ([]byte, error) {

@@ -143,7 +143,7 @@ func request(
 		Name: w.Name, Limit: w.Limit, Rank: w.Rank, Operation: opt.Operation,
 		MaxWait: opt.Wait, MaxHold: opt.MaxHold, Manual: opt.Manual, Newest: opt.Newest,
 		RefusalExpected: opt.Expected || opt.Contention == option.Skips,
-		Nested:          innermost(ctx) != nil && within(ctx, k),
+		Nested:          innermost(ctx) != nil && underLockOf(ctx, k),
 	}
 	if opt.Contention != option.Waits {
 		r.Try, r.MaxWait = true, opt.Within

@@ -74,8 +74,9 @@ func scopes(ctx context.Context) iter.Seq[*scope] {
 	}
 }
 
-// within reports whether ctx is that of an operation that holds a lock of k.
-func within(ctx context.Context, k *renewer.Keeper) bool {
+// underLockOf reports whether ctx is that of an operation that holds a lock of
+// k.
+func underLockOf(ctx context.Context, k *renewer.Keeper) bool {
 	for s := range scopes(ctx) {
 		if s.keeper == k {
 			return true
