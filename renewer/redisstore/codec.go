@@ -259,7 +259,7 @@ func readParts(
 	}
 	holder, begun := schema.DecodeValue(value)
 	g = store.Grant{
-		Status: store.StatusTaken, Holder: holder, HeldFor: schema.HeldFor(begun, now),
+		Status: store.StatusTaken, Holder: holder, HeldFor: schema.Elapsed(begun, now),
 		TTL: schema.Millis(left), Foreign: begun == 0,
 	}
 	return g, since, true
@@ -289,7 +289,7 @@ func readSlot(reply rueidis.RedisMessage, _ int64) (g store.Grant, since int64, 
 	}
 	holder, begun := schema.DecodeValue(value)
 	return store.Grant{
-		Status: store.StatusTaken, Holder: holder, HeldFor: schema.HeldFor(begun, numbers[1]),
+		Status: store.StatusTaken, Holder: holder, HeldFor: schema.Elapsed(begun, numbers[1]),
 		TTL: schema.Millis(numbers[0]), Held: int(numbers[3]),
 	}, numbers[2], true
 }

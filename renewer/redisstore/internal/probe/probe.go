@@ -379,7 +379,7 @@ func nodesHaveNames(ctx context.Context, client rueidis.Client) error {
 func TryWrite(
 	ctx context.Context, conn rueidis.DedicatedClient, faults *refusal.Reader,
 ) error {
-	err := conn.Do(ctx, conn.B().Del().Key(schema.NoKey(faults.Prefix)).Build()).Error()
+	err := conn.Do(ctx, conn.B().Del().Key(schema.UnusedKey(faults.Prefix)).Build()).Error()
 	if faults.Replica(err) {
 		return faults.Wrap("watch", err)
 	}

@@ -108,8 +108,8 @@ func Text(b []byte) string {
 // NoName is no lock's name in a key: a percent sign of a name would be escaped.
 const NoName = "%"
 
-// NoKey is a key that nobody writes.
-func NoKey(prefix string) string { return prefix + "{" + NoName + "}:none" }
+// UnusedKey is a key that nobody writes.
+func UnusedKey(prefix string) string { return prefix + "{" + NoName + "}:none" }
 
 // MarkKey is where the highest fencing token granted is kept: of a slot, by a
 // hash tag in it, or of a single server.

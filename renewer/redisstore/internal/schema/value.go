@@ -202,9 +202,9 @@ func Millis(n int64) time.Duration {
 	}
 }
 
-// HeldFor is the time between two instants of the server's clock in us, 0 if
+// Elapsed is the time between two instants of the server's clock in us, 0 if
 // one can't be.
-func HeldFor(since, now int64) time.Duration {
+func Elapsed(since, now int64) time.Duration {
 	if since <= 0 || now <= since || now > MaxExact {
 		return 0
 	}

@@ -95,7 +95,7 @@ func readArrived(reply rueidis.RedisMessage) (a contract.Arrived, ok bool) {
 		return a, false
 	}
 	holder, since := schema.DecodeValue(value)
-	a.Ahead, a.Holder, a.HeldFor, a.Held = int(n), holder, schema.HeldFor(since, now), int(held)
+	a.Ahead, a.Holder, a.HeldFor, a.Held = int(n), holder, schema.Elapsed(since, now), int(held)
 	return a, true
 }
 

@@ -316,7 +316,7 @@ func (s *Sender) Spread(ctx context.Context, through *Windows, todo Job) {
 			break
 		}
 		wg.Go(func() {
-			if s.pass(ctx, through, shard, share{todo, items}) {
+			if s.pass(ctx, through, shard, subset{todo, items}) {
 				failed.Store(true)
 			}
 		})
@@ -339,7 +339,7 @@ func (s *Sender) pass(ctx context.Context, through *Windows, shard int, todo Job
 		}
 		part := todo
 		if to-from < n {
-			part = share{todo, numbers(from, to)}
+			part = subset{todo, numbers(from, to)}
 		}
 		from = to
 		if err := w.enter(ctx, items); err != nil {
@@ -369,22 +369,22 @@ func numbers(from, to int) []int {
 	return all
 }
 
-// share is some of a job's commands.
-type share struct {
+// subset is some of a job's commands.
+type subset struct {
 	job   Job
 	items []int
 }
 
-func (p share) Size() int         { return len(p.items) }
-func (p share) Repeatable() bool  { return p.job.Repeatable() }
-func (p share) Slot(i int) uint16 { return p.job.Slot(p.items[i]) }
-func (p share) Weight(i int) int  { return p.job.Weight(p.items[i]) }
+func (s subset) Size() int         { return len(s.items) }
+func (s subset) Repeatable() bool  { return s.job.Repeatable() }
+func (s subset) Slot(i int) uint16 { return s.job.Slot(s.items[i]) }
+func (s subset) Weight(i int) int  { return s.job.Weight(s.items[i]) }
 
-func (p share) Command(i int, whole bool) rueidis.Completed {
-	return p.job.Command(p.items[i], whole)
+func (s subset) Command(i int, whole bool) rueidis.Completed {
+	return s.job.Command(s.items[i], whole)
 }
 
-func (p share) Read(i int, r rueidis.RedisResult) { p.job.Read(p.items[i], r) }
+func (s subset) Read(i int, r rueidis.RedisResult) { s.job.Read(s.items[i], r) }
 
 // Calls is a job of functions, which is sent once.
 type Calls struct {
