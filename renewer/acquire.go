@@ -207,7 +207,7 @@ func (c *call) giveUp() {
 	left := k.desk.GiveUp(c.l.key(), c.l, c.place, c.unsettled)
 	left.End()
 	k.giveUpPlace(c.l, &left)
-	if c.unsettled != 0 && !c.l.passed(&left) { // the store may give it to us yet
+	if c.unsettled != 0 && !c.l.claimPassedOn(&left) { // the store may give it to us yet
 		hold := c.l.keyOf(&c.l.belief.Owner)
 		hold.Place = c.l.belief.Place()
 		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
@@ -251,7 +251,7 @@ func (c *call) enter(
 	news = losses{b: b, now: now}
 	l.belief.Grant(&k.rules, sent, now, c.request.ownMaxHold())
 	b.attendBy(l, now)
-	if !b.looks.listens {
+	if !b.breakWatch.listens {
 		b.ends.WakeBy(now.Add(listenAfter))
 	}
 	if !l.belief.IsManual() {

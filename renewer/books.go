@@ -35,7 +35,7 @@ type books struct {
 	ends       *timing.Loop          // of leases, questions and outages
 	leases     *timing.Wheel[*Lease] // by when the end loop is to attend to each
 	heartbeats beat.Heartbeats[*Lease]
-	looks      looks
+	breakWatch breakWatch
 
 	phase    phase         // of the shutdown: they come in their order
 	stillRan int           // operations that ran when they were told to stop

@@ -117,7 +117,7 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 	}, clock)
 	k.locked.books = books{
 		k: k, leases: timing.NewWheel(2*cfg.TTL, (*Lease).slot), ends: ends,
-		heartbeats: heartbeats, looks: looks{listens: !tells}, idle: make(chan struct{}),
+		heartbeats: heartbeats, breakWatch: breakWatch{listens: !tells}, idle: make(chan struct{}),
 	}
 	k.cleaner = cleanup.New(engine, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,

@@ -208,11 +208,11 @@ type breaker interface {
 	OnBreak(holder store.Holder, look func(name string, limit bool)) (stop func())
 }
 
-// looks is how a keeper hears that a lease of its own may have been broken. It
-// listens from when a lease is a second old, or about to have its first
-// heartbeat, or has none: for one that is over sooner that would cost more than
-// it brings.
-type looks struct {
+// breakWatch is how a keeper hears that a lease of its own may have been
+// broken. It listens from when a lease is a second old, or about to have its
+// first heartbeat, or has none: for one that is over sooner that would cost
+// more than it brings.
+type breakWatch struct {
 	listens bool   // or the store tells nobody
 	stop    func() // nil unless the store tells
 	limits  instant
@@ -235,7 +235,7 @@ const (
 // leases.
 func (b *books) listenAt() instant {
 	at := never
-	if b.looks.listens {
+	if b.breakWatch.listens {
 		return at
 	}
 	for l := range b.leases.All() { // few have been there when one is a second old
@@ -250,8 +250,8 @@ func (b *books) listenAt() instant {
 func (k *Keeper) listen() {
 	s, ok := k.store.(breaker)
 	b := k.lock()
-	first := !b.looks.listens && b.phase < phaseFree
-	b.looks.listens = true
+	first := !b.breakWatch.listens && b.phase < phaseFree
+	b.breakWatch.listens = true
 	b.Unlock()
 	if !first || !ok {
 		return
@@ -260,7 +260,7 @@ func (k *Keeper) listen() {
 	b = k.lock()
 	over := b.phase >= phaseFree
 	if !over {
-		b.looks.stop = stop
+		b.breakWatch.stop = stop
 	}
 	b.Unlock()
 	if over {
@@ -271,8 +271,8 @@ func (k *Keeper) listen() {
 // deaf ends what listen has begun.
 func (k *Keeper) deaf() {
 	b := k.lock()
-	stop := b.looks.stop
-	b.looks.stop = nil
+	stop := b.breakWatch.stop
+	b.breakWatch.stop = nil
 	b.Unlock()
 	if stop != nil {
 		stop()
@@ -298,10 +298,10 @@ func (k *Keeper) look(name string, limit bool) {
 		}
 		return
 	}
-	if now < b.looks.limits.Add(limitPause) {
+	if now < b.breakWatch.limits.Add(limitPause) {
 		return
 	}
-	b.looks.limits = now
+	b.breakWatch.limits = now
 	for l := range b.leases.All() {
 		if l.name == name && l.label.limited {
 			b.lookAt(l, now)
@@ -311,10 +311,10 @@ func (k *Keeper) look(name string, limit bool) {
 
 // lookAtNew has those leases renewed now that have had no heartbeat.
 func (b *books) lookAtNew(now instant) {
-	if now < b.looks.young.Add(limitPause) {
+	if now < b.breakWatch.young.Add(limitPause) {
 		return
 	}
-	b.looks.young = now
+	b.breakWatch.young = now
 	for l := range b.leases.All() {
 		if l.belief.Renewals() == 0 && b.heartbeats.Planned(l) {
 			b.lookAt(l, now)

@@ -57,7 +57,7 @@ func (c *call) open(ctx context.Context) (q question, err error) {
 // same moment.
 func (q *question) patience() instant {
 	c := q.c
-	if c.until == never || c.request.Limit == nil || !c.stands() {
+	if c.until == never || c.request.Limit == nil || !c.standsInLine() {
 		return c.until
 	}
 	return c.until.Add(c.k.cfg.RequestTimeout / 4)
@@ -103,7 +103,7 @@ func (q *question) place() uint64 {
 	if own.Number == 0 {
 		own.Owner, own.Asks = c.l.belief.Owner, c.request.givesWay() || c.l.belief.IsManual()
 	}
-	place, left, inLine := c.k.desk.Place(c.l.key(), own, q.sent, c.stands())
+	place, left, inLine := c.k.desk.Place(c.l.key(), own, q.sent, c.standsInLine())
 	c.k.giveUpPlace(c.l, &left)
 	c.callers = inLine
 	if c.request.Limit != nil {
@@ -118,8 +118,8 @@ func (q *question) place() uint64 {
 	return place.Number
 }
 
-// stands reports whether the call waits at the front of its line.
-func (c *call) stands() bool { return !c.request.Try && !c.aside }
+// standsInLine reports whether the call waits at the front of its line.
+func (c *call) standsInLine() bool { return !c.request.Try && !c.aside }
 
 // isFresh reports whether what was granted to the first claim from the caller's
 // place is as good, by when that was sent, as a lease whose heartbeat is due.
@@ -407,7 +407,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	request, place := q.begin(ctx)
 	claims := singleClaims.Take(q.claim(ctx, place))
 	all := claims[:]
-	if c.request.Limit != nil && c.stands() {
+	if c.request.Limit != nil && c.standsInLine() {
 		all = q.claimOthers(all)
 	}
 	grants := c.k.store.Acquire(request, all)

@@ -234,7 +234,7 @@ func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 		left.End()
 	}()
 	k.giveUpPlace(l, &left)
-	if l.belief.Owner.String() != "" && !l.passed(&left) && (lost == nil || !lost.gone()) {
+	if l.belief.Owner.String() != "" && !l.claimPassedOn(&left) && (lost == nil || !lost.gone()) {
 		k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }

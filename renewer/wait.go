@@ -227,9 +227,9 @@ func (k *Keeper) giveUpPlace(l *Lease, left *desk.Left) {
 	k.cleaner.Disown(l.orphan(hold), left.Unsettled)
 }
 
-// passed reports whether what l has claimed is the next one's here, or goes
-// with its place.
-func (l *Lease) passed(left *desk.Left) bool { return left.Passed && !l.label.limited }
+// claimPassedOn reports whether what l has claimed is the next one's here, or
+// goes with its place.
+func (l *Lease) claimPassedOn(left *desk.Left) bool { return left.Passed && !l.label.limited }
 
 const (
 	// A waiter asks again this long after the key's TTL should have
