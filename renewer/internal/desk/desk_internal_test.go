@@ -235,6 +235,31 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	assert.Zero(t, m.place(nameB, 0, 3), "nobody waits for it, nor did lately")
 }
 
+// A place whose grant was heard is used up, also if the one who heard of it
+// leaves without the lock: nobody goes on from there, and nothing of it is left
+// to be given up. What a front before has asked from it is told once.
+func TestAPlaceWhoseGrantWasHeardIsUsedUp(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.join(1, Wish{})
+	assert.Zero(t, m.Told(nameA, 1), "nobody waits, and there is no place")
+	m.join(2, Wish{})
+	m.join(3, Wish{})
+	place := m.place(nameA, 0, 1)
+	require.Zero(t, m.GiveUp(nameA, 1, Place{Number: place}, 5).Place)
+	m.come(false)
+	m.Refused(nameA, 2, Answer{Seen: Seen{Known: true}, Place: Place{Number: place}, Queued: true})
+	assert.Zero(t, m.Told(nameA, 3), "it is not at the front")
+	require.Equal(t, place, m.place(nameA, 0, 2))
+	assert.EqualValues(t, 5, m.Told(nameA, 2))
+	assert.Zero(t, m.Told(nameA, 2), "once")
+	require.Zero(t, m.Leave(nameA, 2))
+	m.come(false)
+	assert.NotEqual(t, place, m.place(nameA, 0, 3))
+	m.Told(nameA, 3)
+	assert.Zero(t, m.Leave(nameA, 3), "the store has none in its line")
+}
+
 // Whose claim is to be sent when its turn comes does not go on from a place
 // whose claim is granted, nor the other way round: that is given up.
 func TestNoPlaceOfTheOtherKind(t *testing.T) {

@@ -38,8 +38,7 @@ type Seat[L comparable] struct {
 type Turn uint8
 
 // What a caller does at the front, beside it, or behind it; or why it does
-// nothing. What a caller does at the front, beside it, or behind it; or why it
-// does nothing.
+// nothing.
 const (
 	Ask       Turn = iota // it is at the front
 	Aside                 // ask for a slot, as nobody waits for one
