@@ -138,10 +138,7 @@ func TestLooksPutOffNoHeartbeat(t *testing.T) {
 // it.
 func TestABrokenManualLease(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := engine.In(memory.New())
-		k, err := renewer.New(engine.Of(s), config)
-		require.NoError(t, err)
+	onMemory(t, config, func(t *testing.T, s *inMemory, k *renewer.Keeper) {
 		l := acquire(t, k, "a", renewer.Request{Manual: 5 * time.Second})
 		waitFor(time.Second)
 		answer := s.Break(t.Context(), store.Breaking{
@@ -156,7 +153,6 @@ func TestABrokenManualLease(t *testing.T) {
 		require.NoError(t, err)
 		assert.LessOrEqual(t, shown.Slots[0].TTL, 4*time.Second)
 		require.Error(t, l.Release(t.Context()))
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 

@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -104,10 +102,7 @@ func TestClaimsTellHowManyCallersWait(t *testing.T) {
 // behind are told.
 func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := engine.In(memory.New())
-		k, err := renewer.New(engine.Of(s), config)
-		require.NoError(t, err)
+	onMemory(t, config, func(t *testing.T, s *inMemory, k *renewer.Keeper) {
 		var leases []*renewer.Lease
 		two := slots(2)
 		for range 2 {
@@ -133,6 +128,5 @@ func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 		for _, l := range leases {
 			require.NoError(t, l.Release(t.Context()))
 		}
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }

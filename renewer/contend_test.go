@@ -117,9 +117,14 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 // in: the same owner asks again, which extends it.
 func TestAStaleGrantIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
-		k, err := renewer.New(&slowFirstStore{Store: s}, config)
-		require.NoError(t, err)
+	onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
+		s.acquire = func(ctx context.Context, claims []store.Claim) []store.Grant {
+			grants := s.Store.Acquire(ctx, claims)
+			if len(s.Calls(script.Acquire)) == 1 {
+				waitFor(goodFor) // whatever the context says
+			}
+			return grants
+		}
 		l := acquire(t, k, "a")
 		calls := s.Calls(script.Acquire)
 		require.Len(t, calls, 2)
@@ -127,26 +132,7 @@ func TestAStaleGrantIsAskedForAgain(t *testing.T) {
 		require.InDelta(t, goodFor, l.Remaining(), float64(rounding),
 			"counted from the second question")
 		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
-}
-
-// slowFirstStore answers the first claim after the time for which a
-// lease is good, whatever the context says.
-type slowFirstStore struct {
-	*script.Store
-	asked bool
-}
-
-func (s *slowFirstStore) Engine() store.Store { return s }
-
-func (s *slowFirstStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	grants := s.Store.Acquire(ctx, claims)
-	if !s.asked {
-		s.asked = true
-		waitFor(goodFor)
-	}
-	return grants
 }
 
 // Patience that runs out in the middle of a question does not turn "held" into
@@ -204,33 +190,20 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	}
 }
 
-// leavingStore grants a claim in the moment in which its caller leaves.
-type leavingStore struct {
-	*script.Store
-	leave context.CancelFunc
-}
-
-func (s leavingStore) Engine() store.Store { return s }
-
-func (s leavingStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	defer s.leave()
-	return s.Store.Acquire(ctx, claims)
-}
-
 // The lock is granted to a caller who has gone: it is freed at once, not after
 // a TTL.
 func TestNoOrphanOfACallerWhoLeftAsItWasGranted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
 		ctx, leave := context.WithCancel(t.Context())
-		s := script.New()
-		k, err := renewer.New(leavingStore{s, leave}, config)
-		require.NoError(t, err)
-		_, err = k.Acquire(ctx, renewer.Request{Name: "a"})
+		s.acquire = func(ctx context.Context, claims []store.Claim) []store.Grant {
+			defer leave()
+			return s.Store.Acquire(ctx, claims)
+		}
+		_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
 		require.Empty(t, s.Owner("a"))
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 

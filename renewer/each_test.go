@@ -189,13 +189,7 @@ func TestReleaseEach(t *testing.T) {
 		lost := acquire(t, k, "lost", renewer.Request{Manual: 2 * time.Second})
 		leases = append(leases, lost, acquire(t, k, "not answered"))
 		<-lost.Context().Done()
-		after := background(func() error {
-			l, err := k.Acquire(context.Background(), renewer.Request{Name: "handed"})
-			if err != nil {
-				return err
-			}
-			return l.Release(context.Background())
-		})
+		after := waits(context.Background(), k, renewer.Request{Name: "handed"})
 		waitFor(config.Heartbeat) // by then the store has been asked for a turn, if it is
 		s.Delete("found lost")
 		s.Script(script.Release, script.Each(script.Pass(), script.Pass(), script.Pass(),

@@ -38,10 +38,7 @@ func TestAManualLeaseHasNoHeartbeat(t *testing.T) {
 
 func TestExtend(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		l := acquire(t, k, "a", renewer.Request{Manual: 10 * time.Second})
 		waitFor(5 * time.Second)
 		require.NoError(t, l.Extend(t.Context(), 20*time.Second))

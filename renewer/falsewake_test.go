@@ -114,20 +114,8 @@ func TestThePauseOutlivesItsCaller(t *testing.T) {
 		waitFor(time.Second)
 		begun := time.Now()
 		ctx, leave := context.WithCancel(t.Context())
-		left := background(func() error {
-			_, err := k.Acquire(ctx, renewer.Request{
-				Name: "a",
-			})
-			return err
-		})
-		synctest.Wait()
-		next := background(func() error {
-			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
-			if err != nil {
-				return err
-			}
-			return l.Release(t.Context())
-		})
+		left := waits(ctx, k)
+		next := waits(t.Context(), k)
 		wakeEvery(s, 100*time.Microsecond, 200*ms)
 		leave()
 		require.ErrorIs(t, <-left, context.Canceled)
@@ -188,12 +176,7 @@ func TestThePauseHoldsUpNothingElse(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 623*ms)
 		defer cancel()
 		begun := time.Now()
-		left := background(func() error {
-			_, err := k.Acquire(ctx, renewer.Request{
-				Name: "a",
-			})
-			return err
-		})
+		left := waits(ctx, k)
 		wakeEvery(s, 100*time.Microsecond, 600*ms)
 		require.ErrorIs(t, <-left, context.DeadlineExceeded)
 		assertInstant(t, begun.Add(623*ms), time.Now(), "return")

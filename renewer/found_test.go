@@ -62,10 +62,7 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 		for what, a := range answers {
 			t.Run(by+", "+what, func(t *testing.T) {
 				t.Parallel()
-				r := new(recorder)
-				cfg := config
-				cfg.Observer = r
-				inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 					request := renewer.Request{}
 					if by == "extension" {
 						request.Manual = time.Minute

@@ -33,10 +33,7 @@ func TestALossEndsTheWatchOfThoseWhoHaveLeft(t *testing.T) {
 			return err
 		})
 		synctest.Wait()
-		left := background(func() error {
-			_, err := k.Acquire(leaves, renewer.Request{Name: "a"})
-			return err
-		})
+		left := waits(leaves, k)
 		waitFor(2 * time.Second)
 		require.Equal(t, 1, s.Watchers("a"), "one waits behind the holder")
 		leave()
@@ -56,11 +53,7 @@ func TestShutdownOfAKeeperThatOnlyAsks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Hour))
-		asks := background(func() error {
-			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
-			return err
-		})
-		synctest.Wait()
+		asks := waits(t.Context(), k)
 		begun := time.Now()
 		require.NoError(t, k.Shutdown(within(t, time.Minute)))
 		require.ErrorIs(t, <-asks, renewer.ErrShutdown)

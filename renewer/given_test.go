@@ -271,29 +271,16 @@ func TestNobodyGoesOnFromAPlaceWhoseGrantWasHeard(t *testing.T) {
 	})
 }
 
-// breaks is a store that has broken the lease of the second claim.
-type breaks struct {
-	*script.Store
-	asked int
-}
-
-func (s *breaks) Engine() store.Store { return s }
-
-func (s *breaks) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	grants := s.Store.Acquire(ctx, claims)
-	s.asked++
-	grants[0].Broken = s.asked == 2
-	return grants
-}
-
 // A lease that was broken before its owner knew of it ends the place as well:
 // an owner token is for one lease.
 func TestABrokenGrantEndsItsPlace(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &breaks{Store: script.New()}
-		k, err := renewer.New(s, config)
-		require.NoError(t, err)
+	onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
+		s.acquire = func(ctx context.Context, claims []store.Claim) []store.Grant {
+			grants := s.Store.Acquire(ctx, claims)
+			grants[0].Broken = len(s.Calls(script.Acquire)) == 2
+			return grants
+		}
 		s.Script(script.Acquire, inLine, inLine, inLine)
 		l := acquire(t, k, "a")
 		calls := s.Calls(script.Acquire)
@@ -304,7 +291,6 @@ func TestABrokenGrantEndsItsPlace(t *testing.T) {
 		assert.Equal(t, first.Owner, freed.Owner)
 		assert.Equal(t, first.Place, freed.Place)
 		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 

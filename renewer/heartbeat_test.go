@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,11 +200,12 @@ func TestTwoFailedHeartbeatsDoNotDisturb(t *testing.T) {
 // lease back, even from a store that ignores deadlines.
 func TestLateAnswerDoesNotRevive(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		stubborn := &stubbornStore{Store: s, renewIn: goodFor}
-		k2, err := renewer.New(stubborn, config)
-		require.NoError(t, err)
-		l := acquire(t, k2, "a")
+	onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
+		s.renew = func(ctx context.Context, holds []store.Hold) []store.Answer {
+			waitFor(goodFor)
+			return s.Store.Renew(context.WithoutCancel(ctx), holds)
+		}
+		l := acquire(t, k, "a")
 		at, lost := lostAt(t, l)
 		assertInstant(t, s.Calls(script.Acquire)[0].At.Add(goodFor), at, "end of the context")
 		require.Equal(t, renewer.ReasonExpired, lost.Reason)
@@ -211,7 +213,6 @@ func TestLateAnswerDoesNotRevive(t *testing.T) {
 		require.False(t, l.Valid())
 		require.Zero(t, l.Remaining())
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
-		require.NoError(t, k2.Shutdown(t.Context()))
 	})
 }
 
@@ -220,51 +221,24 @@ func TestLateAnswerDoesNotRevive(t *testing.T) {
 func TestAnAnswerAtTheLastInstantDoesNotRevive(t *testing.T) {
 	t.Parallel()
 	for range 50 { // the order of two things at one instant is random
-		synctest.Test(t, func(t *testing.T) {
+		onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
 			const good = 10100*time.Millisecond*99/101 - time.Millisecond // of the TTL in config
-			s := &lastInstantStore{Store: script.New(), at: time.Now().Add(good - config.Margin)}
-			k, err := renewer.New(s, config)
-			require.NoError(t, err)
+			end := time.Now().Add(good - config.Margin)
+			s.renew = func(ctx context.Context, holds []store.Hold) []store.Answer {
+				if time.Until(end) > time.Second { // too early to be confirmed then
+					return []store.Answer{{Err: errDown}}
+				}
+				waitFor(time.Until(end))
+				return s.Store.Renew(context.WithoutCancel(ctx), holds)
+			}
 			l := acquire(t, k, "a")
-			require.Equal(t, s.at, time.Now().Add(l.Remaining()))
+			require.Equal(t, end, time.Now().Add(l.Remaining()))
 			at, lost := lostAt(t, l)
-			require.Equal(t, s.at, at)
+			require.Equal(t, end, at)
 			require.Equal(t, renewer.ReasonExpired, lost.Reason)
 			require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
-			require.NoError(t, k.Shutdown(t.Context()))
 		})
 	}
-}
-
-// lastInstantStore confirms renewals at one instant, and fails those that come
-// too early for that.
-type lastInstantStore struct {
-	*script.Store
-	at time.Time
-}
-
-func (s *lastInstantStore) Engine() store.Store { return s }
-
-func (s *lastInstantStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	if time.Until(s.at) > time.Second {
-		return []store.Answer{{Err: errDown}}
-	}
-	waitFor(time.Until(s.at))
-	return s.Store.Renew(context.WithoutCancel(ctx), holds)
-}
-
-// stubbornStore answers renewals after a time of its own, whatever the context
-// says.
-type stubbornStore struct {
-	*script.Store
-	renewIn time.Duration
-}
-
-func (s *stubbornStore) Engine() store.Store { return s }
-
-func (s *stubbornStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	waitFor(s.renewIn)
-	return s.Store.Renew(context.WithoutCancel(ctx), holds)
 }
 
 func TestHoursOfHeartbeats(t *testing.T) {
@@ -287,8 +261,16 @@ func TestHungHeartbeatDelaysNobody(t *testing.T) {
 	t.Parallel()
 	cfg := config // but with time for more tries apart from the one that hangs
 	cfg.TTL, cfg.Margin = 20200*time.Millisecond, 1799*time.Millisecond
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
-		k, err := renewer.New(&poisonedStore{Store: s, name: "0"}, cfg)
+	synctest.Test(t, func(t *testing.T) {
+		s := &hooked{Store: script.New()}
+		s.renew = func(ctx context.Context, holds []store.Hold) []store.Answer {
+			if slices.ContainsFunc(holds, func(h store.Hold) bool { return h.Name == "0" }) {
+				<-ctx.Done()
+				return make([]store.Answer, len(holds))
+			}
+			return s.Store.Renew(ctx, holds)
+		}
+		k, err := renewer.New(s, cfg)
 		require.NoError(t, err)
 		bad := acquire(t, k, "0")
 		var good []*renewer.Lease
@@ -305,25 +287,8 @@ func TestHungHeartbeatDelaysNobody(t *testing.T) {
 		defer cancel()
 		require.ErrorContains(t, k.Shutdown(ctx), "200 operations still ran",
 			"the one that was told a minute ago too")
+		waitFor(time.Minute) // Shutdown ends behind its caller's back
 	})
-}
-
-// poisonedStore never answers a renewal that has name in its batch.
-type poisonedStore struct {
-	*script.Store
-	name string
-}
-
-func (s *poisonedStore) Engine() store.Store { return s }
-
-func (s *poisonedStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	for _, h := range holds {
-		if h.Name == s.name {
-			<-ctx.Done()
-			return make([]store.Answer, len(holds))
-		}
-	}
-	return s.Store.Renew(ctx, holds)
 }
 
 // Until a heartbeat is confirmed, each brings the lease's fencing token, for a

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -24,11 +23,7 @@ import (
 func waitsFor(t *testing.T, k *renewer.Keeper, name string, more ...renewer.Request) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	over := background(func() error {
-		l, err := k.Acquire(ctx, named(name, more))
-		return errors.Join(err, releaseIf(l))
-	})
-	synctest.Wait()
+	over := waits(ctx, k, named(name, more))
 	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-over; !errors.Is(err, context.Canceled) {
@@ -117,10 +112,7 @@ func TestWaiting(t *testing.T) {
 // A caller that asked and left has held nothing.
 func TestWhoHasAskedInVainIsNoHolder(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Script(script.Acquire, script.Hang())
 		first := waitsFor(t, k, "a")
 		waitFor(time.Second)
@@ -143,9 +135,7 @@ func TestWhoHasAskedInVainIsNoHolder(t *testing.T) {
 // A slot of a limit and its line are seen as those of a lock are.
 func TestSlotsInside(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(memory.New(), config)
-		require.NoError(t, err)
+	onMemory(t, config, func(t *testing.T, _ *inMemory, k *renewer.Keeper) {
 		l := acquire(t, k, "user:7", renewer.Request{Limit: slots(1)})
 		first := waitsFor(t, k, "user:7", renewer.Request{Limit: slots(1)})
 		second := waitsFor(t, k, "user:7", renewer.Request{Limit: slots(1)})
@@ -163,7 +153,6 @@ func TestSlotsInside(t *testing.T) {
 		second()
 		first()
 		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 

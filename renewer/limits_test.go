@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -171,51 +171,25 @@ func TestSleepCountsAgainstTheDeadline(t *testing.T) {
 
 func TestReleaseOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
-		store := &valuesStore{Store: s}
-		k, err := renewer.New(store, config)
-		require.NoError(t, err)
+	onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
+		var value any
+		var ended error
+		s.release = func(ctx context.Context, holds []store.Hold) []store.Answer {
+			ctx, cancel := context.WithTimeout(ctx, time.Second) // as a store may
+			defer cancel()
+			value, ended = ctx.Value(valueKey{}), context.Cause(ctx)
+			return s.Store.Release(ctx, holds)
+		}
 		l := acquire(t, k, "a")
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), valuesKey{}, "trace"))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "trace"))
 		cancel()
 		require.NoError(t, l.Release(ctx))
-		require.Equal(t, "trace", store.value, "its values are there")
-		require.NoError(t, store.err, "its end is not")
-		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
+		require.Equal(t, "trace", value, "its values are there")
+		require.NoError(t, ended, "its end is not")
+		next, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.NoError(t, err)
-		require.NoError(t, acquireFails(k))
-		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.ErrorContains(t, k.Shutdown(ctx), "1 operations still ran")
+		require.NoError(t, next.Release(t.Context()))
 	})
-}
-
-// valuesStore notes the context of the last release, and of what a store may
-// derive from it.
-type valuesStore struct {
-	*script.Store
-	value any
-	err   error
-}
-
-func (s *valuesStore) Engine() contract.Store { return s }
-
-type valuesKey struct{}
-
-func (s *valuesStore) Release(ctx context.Context, holds []contract.Hold) []contract.Answer {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	s.value, s.err = ctx.Value(valuesKey{}), context.Cause(ctx)
-	return s.Store.Release(ctx, holds)
-}
-
-func acquireFails(k *renewer.Keeper) error {
-	if _, err := k.Acquire(context.Background(), renewer.Request{
-		Name: "a", Try: true,
-	}); !errors.Is(err, renewer.ErrBusy) {
-		return errors.New("want it held")
-	}
-	return nil
 }
 
 // A release that is not answered within its bound is carried on with in the

@@ -20,13 +20,7 @@ func TestTheLongestDuration(t *testing.T) {
 	cfg.MaxHold, cfg.CancelGrace, cfg.Poll = longest, longest, longest
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		before := acquire(t, k, "a", renewer.Request{MaxWait: longest})
-		waiting := background(func() error {
-			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: longest})
-			if err == nil {
-				err = l.Release(t.Context())
-			}
-			return err
-		})
+		waiting := waits(t.Context(), k, renewer.Request{MaxWait: longest})
 		waitFor(time.Hour)
 		require.True(t, before.Valid())
 		require.NoError(t, before.Release(t.Context()))

@@ -11,7 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -35,15 +39,54 @@ var (
 // rounding is what converting the clock drift may cost.
 const rounding = time.Microsecond
 
+// hooked is a scripted store whose methods may be others: each of these is
+// called in place of the store's own, which it may call; nil for none.
+type hooked struct {
+	*script.Store
+	acquire        func(ctx context.Context, claims []store.Claim) []store.Grant
+	renew, release func(ctx context.Context, holds []store.Hold) []store.Answer
+}
+
+func (s *hooked) Engine() store.Store { return s }
+
+func (s *hooked) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	if s.acquire != nil {
+		return s.acquire(ctx, claims)
+	}
+	return s.Store.Acquire(ctx, claims)
+}
+
+func (s *hooked) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	if s.renew != nil {
+		return s.renew(ctx, holds)
+	}
+	return s.Store.Renew(ctx, holds)
+}
+
+func (s *hooked) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	if s.release != nil {
+		return s.release(ctx, holds)
+	}
+	return s.Store.Release(ctx, holds)
+}
+
 // inBubble runs f in a bubble with a scripted store and a keeper on it, which
 // is shut down at the end.
 func inBubble(
 	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper),
 ) {
 	t.Helper()
+	onHooked(t, cfg, func(t *testing.T, s *hooked, k *renewer.Keeper) { f(t, s.Store, k) })
+}
+
+// onHooked is inBubble with a store whose methods f may change.
+func onHooked(
+	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *hooked, k *renewer.Keeper),
+) {
+	t.Helper()
 	cfg.Log = cmp.Or(cfg.Log, renewer.Silent)
 	synctest.Test(t, func(t *testing.T) {
-		s := script.New()
+		s := &hooked{Store: script.New()}
 		k, err := renewer.New(s, cfg)
 		require.NoError(t, err)
 		ended := false
@@ -62,6 +105,55 @@ func inBubble(
 	})
 }
 
+// inMemory is a store in memory, with hooks as in hooked.
+type inMemory struct {
+	engine.Whole
+	acquire func(ctx context.Context, claims []store.Claim) []store.Grant
+	replace func(ctx context.Context, r contract.Replacement) (int64, error)
+}
+
+func (s *inMemory) Engine() store.Store { return s }
+
+func (s *inMemory) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	if s.acquire != nil {
+		return s.acquire(ctx, claims)
+	}
+	return s.Whole.Acquire(ctx, claims)
+}
+
+func (s *inMemory) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
+	if s.replace != nil {
+		return s.replace(ctx, r)
+	}
+	return s.Whole.Replace(ctx, r)
+}
+
+// onMemory runs f in a bubble with a store in memory and a keeper on it, which
+// is shut down at the end.
+func onMemory(
+	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *inMemory, k *renewer.Keeper),
+) {
+	t.Helper()
+	cfg.Log = cmp.Or(cfg.Log, renewer.Silent)
+	synctest.Test(t, func(t *testing.T) {
+		s := &inMemory{Whole: engine.In(memory.New())}
+		k, err := renewer.New(s, cfg)
+		require.NoError(t, err)
+		f(t, s, k)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// unanswered are grants of a question that hangs until its context ends.
+func unanswered(ctx context.Context, claims []store.Claim) []store.Grant {
+	<-ctx.Done()
+	grants := make([]store.Grant, len(claims))
+	for i := range grants {
+		grants[i].Err = ctx.Err()
+	}
+	return grants
+}
+
 // waitFor lets d go by.
 func waitFor(d time.Duration) { <-time.After(d) }
 
@@ -69,10 +161,10 @@ func waitFor(d time.Duration) { <-time.After(d) }
 // even if it is slow.
 const aToken = 2 * time.Microsecond
 
-// named is the request that one may be given of, for a name.
+// named is the request that one may be given of, for a name unless it has one.
 func named(name string, one []renewer.Request) renewer.Request {
 	r := append(one, renewer.Request{})[0]
-	r.Name = name
+	r.Name = cmp.Or(r.Name, name)
 	return r
 }
 
@@ -110,4 +202,17 @@ func background(f func() error) <-chan error {
 	c := make(chan error, 1)
 	go func() { c <- f() }()
 	return c
+}
+
+// waits acquires "a" in the background, and frees what it gets at once.
+func waits(ctx context.Context, k *renewer.Keeper, more ...renewer.Request) <-chan error {
+	done := background(func() error {
+		l, err := k.Acquire(ctx, named("a", more))
+		if err != nil {
+			return err
+		}
+		return l.Release(context.Background())
+	})
+	synctest.Wait()
+	return done
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,40 +228,25 @@ func TestReplacedIsLoggedAtInfo(t *testing.T) {
 	})
 }
 
-// delayed is a store that is told of the newest call by a slow link, as long as
-// a test says so.
-type delayed struct {
-	engine.Whole
-
-	delay chan time.Duration // of the next one; none if it is empty
-}
-
-func (s delayed) Engine() store.Store { return s }
-
-func (s delayed) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
-	select {
-	case d := <-s.delay:
-		waitFor(d)
-	default:
-	}
-	if r.Over {
-		waitFor(time.Second)
-	}
-	return s.Whole.Replace(ctx, r)
-}
-
 // Calls that come together are in one order, here and at the store: one of them
 // wins, though the older one's word is late.
 func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := delayed{engine.In(memory.New()), make(chan time.Duration, 1)}
-		k, err := renewer.New(s, config)
-		require.NoError(t, err)
+	onMemory(t, config, func(t *testing.T, s *inMemory, k *renewer.Keeper) {
+		var slow atomic.Bool // the next one
+		s.replace = func(ctx context.Context, r contract.Replacement) (int64, error) {
+			if slow.Swap(false) {
+				waitFor(time.Second)
+			}
+			if r.Over {
+				waitFor(time.Second)
+			}
+			return s.Whole.Replace(ctx, r)
+		}
 		c := &newestCase{t: t, keepers: []*renewer.Keeper{k}}
 		holder := c.ask(0, renewer.Request{Operation: "holder"})
 		other := acquire(t, k, "b")
-		s.delay <- time.Second
+		slow.Store(true)
 		old := c.ask(0, renewer.Request{Newest: renewer.NewestWaits})
 		last := c.ask(0, renewer.Request{Newest: renewer.NewestWaits})
 		waitFor(2 * time.Second)
@@ -270,7 +256,6 @@ func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
 		require.NoError(t, last.err)
 		require.NoError(t, c.release(last))
 		require.NoError(t, other.Release(t.Context()))
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 

@@ -12,40 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
-
-// hangingStore answers nothing from an instant on, until the question's context
-// ends.
-type hangingStore struct {
-	engine.Whole
-	hangs atomic.Bool
-}
-
-func (s *hangingStore) Engine() store.Store { return s }
-
-func (s *hangingStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	if !s.hangs.Load() {
-		return s.Whole.Acquire(ctx, claims)
-	}
-	<-ctx.Done()
-	grants := make([]store.Grant, len(claims))
-	for i := range grants {
-		grants[i].Err = ctx.Err()
-	}
-	return grants
-}
-
-func (s *hangingStore) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
-	if !s.hangs.Load() {
-		return s.Whole.Replace(ctx, r)
-	}
-	<-ctx.Done()
-	return 0, ctx.Err()
-}
 
 // Calls of whom the newest alone waits are refused as others are, when their
 // time is over or the store is away, and not by the word that another has the
@@ -57,12 +26,24 @@ func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := &hangingStore{Whole: engine.In(memory.New())}
-				k, err := renewer.New(s, renewer.Config{TTL: 30 * time.Second})
-				require.NoError(t, err)
+			cfg := renewer.Config{TTL: 30 * time.Second}
+			onMemory(t, cfg, func(t *testing.T, s *inMemory, k *renewer.Keeper) {
+				var hangs atomic.Bool
+				s.acquire = func(ctx context.Context, claims []store.Claim) []store.Grant {
+					if hangs.Load() {
+						return unanswered(ctx, claims)
+					}
+					return s.Whole.Acquire(ctx, claims)
+				}
+				s.replace = func(ctx context.Context, r contract.Replacement) (int64, error) {
+					if hangs.Load() {
+						<-ctx.Done()
+						return 0, ctx.Err()
+					}
+					return s.Whole.Replace(ctx, r)
+				}
 				require.Greater(t, k.Config().RequestTimeout, k.Config().FailOver)
-				s.hangs.Store(true)
+				hangs.Store(true)
 				begun := time.Now()
 				var wg sync.WaitGroup
 				for i := range 4 {
@@ -80,16 +61,15 @@ func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 					synctest.Wait()
 				}
 				wg.Wait()
-				_, err = k.Acquire(t.Context(), renewer.Request{
+				_, err := k.Acquire(t.Context(), renewer.Request{
 					Name: "b", Newest: kind, MaxWait: time.Minute,
 				})
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
 				require.ErrorIs(t, k.HealthCheck(), renewer.ErrUnavailable)
 				assert.LessOrEqual(t, time.Since(begun), 2*k.Config().RequestTimeout)
-				s.hangs.Store(false)
+				hangs.Store(false)
 				waitFor(time.Minute)
 				require.NoError(t, k.HealthCheck())
-				require.NoError(t, k.Shutdown(t.Context()))
 			})
 		})
 	}

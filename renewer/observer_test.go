@@ -125,12 +125,19 @@ func heard[E any](r *recorder) []E {
 	return found
 }
 
+// inObserved is inBubble with an observer that writes down what it hears.
+func inObserved(
+	t *testing.T, cfg renewer.Config, f func(*testing.T, *script.Store, *renewer.Keeper, *recorder),
+) {
+	t.Helper()
+	r := new(recorder)
+	cfg.Observer = r
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) { f(t, s, k, r) })
+}
+
 func TestObserverHearsAQuietLife(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
 		l := acquire(t, k, "a", renewer.Request{Operation: "transfer"})
@@ -161,10 +168,7 @@ func TestObserverHearsAQuietLife(t *testing.T) {
 // when the caller came.
 func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Overwrite("a", other, 3*time.Second)
 		waitFor(time.Second)
 		queue := make(chan *renewer.Lease)
@@ -202,10 +206,7 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 
 func TestObserverHearsALoss(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Default(script.Renew, script.Fail(errDown))
 		s.Script(script.Release, script.Fail(errDown))
 		l := acquire(t, k, "a")
@@ -236,10 +237,7 @@ func round(events []renewer.Lost) []renewer.Lost {
 
 func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Default(script.Acquire, script.Taken(other, time.Minute))
 		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		ends := heard[renewer.AcquireEnd](r)
@@ -247,11 +245,7 @@ func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 		require.Equal(t, err, ends[0].Err)
 		require.Zero(t, ends[0].Fence)
 
-		waiting := background(func() error {
-			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
-			return err
-		})
-		synctest.Wait()
+		waiting := waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
 		require.Equal(t, 1, s.Wake("a", errDown))
 		require.ErrorIs(t, <-waiting, renewer.ErrBusy)
 		require.Equal(t, []renewer.Fault{{Doing: "watch", Name: "a", Err: errDown}},

@@ -2,7 +2,6 @@ package renewer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -18,16 +17,6 @@ import (
 
 // inLine is the answer of a store in whose line a claim's place stands.
 var inLine = script.Taken(other, time.Hour).Queued()
-
-// waits acquires in the background, and frees what it gets at once.
-func waits(ctx context.Context, k *renewer.Keeper, more ...renewer.Request) <-chan error {
-	done := background(func() error {
-		l, err := k.Acquire(ctx, named("a", more))
-		return errors.Join(err, releaseIf(l))
-	})
-	synctest.Wait()
-	return done
-}
 
 // comesFirst is waits for one that is refused, and then stands in line.
 func comesFirst(
@@ -153,11 +142,7 @@ func TestATryHasNoPlace(t *testing.T) {
 		s.Script(script.Acquire, script.Pass().Late(time.Minute))
 		ctx, leave := context.WithCancel(t.Context())
 		head := waits(ctx, k)
-		try := background(func() error {
-			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
-			return err
-		})
-		synctest.Wait()
+		try := waits(t.Context(), k, renewer.Request{Try: true})
 		last := waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
 		leave()
 		require.ErrorIs(t, <-head, context.Canceled)
@@ -251,13 +236,19 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 	for _, more := range []bool{false, true} {
 		t.Run(fmt.Sprint("others wait: ", more), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := &panicsOnce{Store: script.New()}
-				k, err := renewer.New(s, config)
-				require.NoError(t, err)
+			onHooked(t, config, func(t *testing.T, s *hooked, k *renewer.Keeper) {
 				s.Script(script.Acquire, script.Taken(other, time.Hour))
 				s.Default(script.Acquire, inLine)
-				s.wait = make(chan struct{})
+				wait, asked := make(chan struct{}), 0
+				s.acquire = func(ctx context.Context, claims []store.Claim) []store.Grant {
+					grants := s.Store.Acquire(ctx, claims)
+					asked++
+					if asked == 2 {
+						<-wait
+						panic("a store's")
+					}
+					return grants
+				}
 				head := background(func() (err error) {
 					defer func() { err = fmt.Errorf("%v", recover()) }()
 					_, err = k.Acquire(t.Context(), renewer.Request{Name: "a"})
@@ -269,36 +260,16 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 					defer waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
 				}
 				last := waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
-				close(s.wait)
+				close(wait)
 				require.EqualError(t, <-head, "a store's")
 				require.ErrorIs(t, <-last, renewer.ErrBusy)
 				waitFor(time.Second)
 				place := s.Calls(script.Acquire)[1].Claims[0].Place
 				places, _ := givenUp(s.Store)
 				require.Equal(t, []uint64{place}, places)
-				require.NoError(t, k.Shutdown(t.Context()))
 			})
 		})
 	}
-}
-
-// panicsOnce is a store whose second Acquire panics, once it may.
-type panicsOnce struct {
-	*script.Store
-	wait  chan struct{}
-	asked int
-}
-
-func (s *panicsOnce) Engine() store.Store { return s }
-
-func (s *panicsOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	grants := s.Store.Acquire(ctx, claims)
-	s.asked++
-	if s.asked == 2 {
-		<-s.wait
-		panic("a store's")
-	}
-	return grants
 }
 
 // A question that was not answered may put its place back into the line after a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -86,27 +84,6 @@ func TestAHandOverIsKnownToTheStore(t *testing.T) {
 	})
 }
 
-// cutOff is a store that does not answer while it is cut off.
-type cutOff struct {
-	engine.Whole
-
-	off *atomic.Bool
-}
-
-func (s cutOff) Engine() store.Store { return s }
-
-func (s cutOff) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	if !s.off.Load() {
-		return s.Whole.Acquire(ctx, claims)
-	}
-	<-ctx.Done()
-	grants := make([]store.Grant, len(claims))
-	for i := range grants {
-		grants[i].Err = ctx.Err()
-	}
-	return grants
-}
-
 // Without ranks calls go by when they were made: one that was cut off from the
 // store meanwhile is older than one that came there first.
 func TestACallThatWasCutOffIsOld(t *testing.T) {
@@ -116,21 +93,25 @@ func TestACallThatWasCutOffIsOld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := cutOff{engine.In(memory.New()), new(atomic.Bool)}
-				here, err := renewer.New(s, config)
-				require.NoError(t, err)
+			onMemory(t, config, func(t *testing.T, s *inMemory, here *renewer.Keeper) {
+				var off atomic.Bool
+				s.acquire = func(ctx context.Context, claims []store.Claim) []store.Grant {
+					if off.Load() {
+						return unanswered(ctx, claims)
+					}
+					return s.Whole.Acquire(ctx, claims)
+				}
 				there, err := renewer.New(engine.Of(s.Whole), config)
 				require.NoError(t, err)
 				c := &newestCase{t: t, keepers: []*renewer.Keeper{here, there}}
-				s.off.Store(true)
+				off.Store(true)
 				old := c.ask(0, renewer.Request{Newest: kind})
 				require.False(t, old.ended)
 				waitFor(time.Second)
 				newer := c.ask(1, renewer.Request{Newest: kind})
 				require.NoError(t, newer.err, "this one is not cut off")
 				waitFor(5 * time.Second)
-				s.off.Store(false)
+				off.Store(false)
 				waitFor(5 * time.Second)
 				c.replaced(old, "it was made before")
 				require.NoError(t, newer.lease.Err())
@@ -138,7 +119,6 @@ func TestACallThatWasCutOffIsOld(t *testing.T) {
 				after := c.ask(0, renewer.Request{Newest: kind})
 				require.NoError(t, after.err, "this one is made now")
 				require.NoError(t, c.release(after))
-				require.NoError(t, here.Shutdown(t.Context()))
 				require.NoError(t, there.Shutdown(t.Context()))
 			})
 		})

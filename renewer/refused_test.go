@@ -158,15 +158,7 @@ func TestStandBysOutlastAnOutage(t *testing.T) {
 				s.Default(script.Acquire, step)
 				led := make([]<-chan error, 2)
 				for i := range led {
-					led[i] = background(func() error {
-						l, err := k.Acquire(t.Context(), renewer.Request{
-							Name: "a", LongRunning: true,
-						})
-						if err != nil {
-							return err
-						}
-						return l.Release(t.Context())
-					})
+					led[i] = waits(t.Context(), k, renewer.Request{LongRunning: true})
 				}
 				synctest.Wait()
 				begun := time.Now()

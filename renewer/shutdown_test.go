@@ -38,19 +38,8 @@ func TestShutdownRefusesNewcomersAndWaiters(t *testing.T) {
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		s.Script(script.Acquire, script.Taken(other, time.Hour))
-		inLine := background(func() error {
-			_, err := k.Acquire(t.Context(), renewer.Request{
-				Name: "a",
-			})
-			return err
-		})
-		atStore := background(func() error {
-			_, err := k.Acquire(t.Context(), renewer.Request{
-				Name: "b",
-			})
-			return err
-		})
-		synctest.Wait()
+		inLine := waits(t.Context(), k)
+		atStore := waits(t.Context(), k, renewer.Request{Name: "b"})
 		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
 		require.ErrorIs(t, <-inLine, renewer.ErrShutdown)
 		require.ErrorIs(t, <-atStore, renewer.ErrShutdown)

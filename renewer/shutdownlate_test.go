@@ -183,19 +183,6 @@ func TestShutdownDoesNotForgetWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// deafStore goes on with a release whatever its context says.
-type deafStore struct {
-	*script.Store
-	answer chan struct{}
-}
-
-func (s deafStore) Engine() store.Store { return s }
-
-func (s deafStore) Release(ctx context.Context, holds []store.Hold) []store.Answer {
-	<-s.answer
-	return s.Store.Release(ctx, holds)
-}
-
 // What Shutdown does behind its caller's back comes to an end soon,
 // however long a request may take.
 func TestShutdownIsSoonOver(t *testing.T) {
@@ -223,7 +210,11 @@ func TestShutdownIsSoonOver(t *testing.T) {
 func TestShutdownSaysWhatIsStillUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := deafStore{script.New(), make(chan struct{})}
+		s, answer := &hooked{Store: script.New()}, make(chan struct{})
+		s.release = func(ctx context.Context, holds []store.Hold) []store.Answer {
+			<-answer
+			return s.Store.Release(ctx, holds)
+		}
 		k, err := renewer.New(s, config)
 		require.NoError(t, err)
 		l := acquire(t, k, "a")
@@ -232,7 +223,7 @@ func TestShutdownSaysWhatIsStillUnderWay(t *testing.T) {
 		err = k.Shutdown(within(t, 10*time.Second))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorContains(t, err, "1 of its answers are still awaited")
-		close(s.answer)
+		close(answer)
 		require.ErrorIs(t, <-released, renewer.ErrUnavailable)
 		require.Empty(t, s.Owner("a"), "freed by one more request of the caller's own")
 	})
@@ -251,13 +242,7 @@ func TestShutdownEndsQuestionsUnderWay(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Hang())
-		asking := background(func() error {
-			_, err := k.Acquire(t.Context(), renewer.Request{
-				Name: "a",
-			})
-			return err
-		})
-		synctest.Wait()
+		asking := waits(t.Context(), k)
 		begun := time.Now()
 		require.NoError(t, k.Shutdown(within(t, time.Second)), "nothing was held")
 		require.ErrorIs(t, <-asking, renewer.ErrShutdown)

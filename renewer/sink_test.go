@@ -2,7 +2,6 @@ package renewer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -51,10 +50,7 @@ func TestAQuietProgramPrintsNothing(t *testing.T) {
 		l := acquire(t, k, "a")
 		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
-		waiting := background(func() error {
-			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
-			return errors.Join(err, releaseIf(l))
-		})
+		waiting := waits(t.Context(), k)
 		waitFor(time.Hour) // many heartbeats
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, <-waiting)

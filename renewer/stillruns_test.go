@@ -12,16 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// inObserved is inBubble with an observer that writes down what it hears.
-func inObserved(
-	t *testing.T, cfg renewer.Config, f func(*testing.T, *script.Store, *renewer.Keeper, *recorder),
-) {
-	t.Helper()
-	r := new(recorder)
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) { f(t, s, k, r) })
-}
-
 // A lock that is held for long is told of after the default, twice that and
 // four times, at these instants, also beside many others, and not once it is
 // free. A leader's is not.

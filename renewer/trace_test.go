@@ -16,10 +16,7 @@ import (
 // read, and so the claim keeps to it.
 func TestEachQuestionTellsItsTrace(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		theirs := other
 		theirs.Trace = "their trace"
 		s.Script(script.Acquire, script.Taken(theirs, time.Second), script.Pass().Lost(),
@@ -45,10 +42,7 @@ func TestEachQuestionTellsItsTrace(t *testing.T) {
 // A heartbeat tells whose leases it carries.
 func TestAHeartbeatTellsItsLeases(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		a := acquire(t, k, "a")
 		waitFor(config.Heartbeat)
 		require.NoError(t, a.Release(t.Context()))
@@ -65,10 +59,7 @@ func TestAHeartbeatTellsItsLeases(t *testing.T) {
 // so late that another might have been sent before.
 func TestALeaseHearsOfItsMissedHeartbeats(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Script(script.Renew, script.Pass(), script.Hang(), script.Fail(errDown))
 		l := acquire(t, k, "a", renewer.Request{Operation: "transfer"})
 		begun := time.Now()
@@ -97,10 +88,7 @@ func TestALeaseHearsOfItsMissedHeartbeats(t *testing.T) {
 // What the engine asks on nobody's behalf has the observer's context.
 func TestACleanUpHasTheObserversContext(t *testing.T) {
 	t.Parallel()
-	r := new(recorder)
-	cfg := config
-	cfg.Observer = r
-	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 		s.Script(script.Acquire, script.Pass().Lost())
 		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)

@@ -68,20 +68,10 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Script(script.Acquire, tt.step)
-				head := background(func() error {
-					l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
-					if err == nil {
-						err = l.Release(t.Context())
-					}
-					return err
-				})
-				synctest.Wait()
+				head := waits(t.Context(), k, renewer.Request{Try: true})
 				var others []<-chan error
 				for range 100 {
-					others = append(others, background(func() error {
-						_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
-						return err
-					}))
+					others = append(others, waits(t.Context(), k, renewer.Request{Try: true}))
 				}
 				for _, c := range others {
 					require.ErrorIs(t, <-c, tt.want)
@@ -99,13 +89,7 @@ func TestTriersDoNotWaitWithTheHead(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Minute).Late(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
-		head := background(func() error {
-			_, err := k.Acquire(ctx, renewer.Request{
-				Name: "a",
-			})
-			return err
-		})
-		synctest.Wait()
+		head := waits(ctx, k)
 		begun := time.Now()
 		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
@@ -126,13 +110,7 @@ func TestBusyIsNeverGuessed(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Hang())
 		ctx, cancel := context.WithCancel(t.Context())
-		head := background(func() error {
-			_, err := k.Acquire(ctx, renewer.Request{
-				Name: "a",
-			})
-			return err
-		})
-		synctest.Wait()
+		head := waits(ctx, k)
 		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, renewer.ErrBusy)

@@ -2,7 +2,6 @@ package renewer_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +22,11 @@ func TestAFullLineRefuses(t *testing.T) {
 		acquireAndFree := func(ctx context.Context) <-chan error {
 			return background(func() error {
 				l, err := k.Acquire(ctx, renewer.Request{Name: "a", MaxWaiters: 2})
+				if err != nil {
+					return err
+				}
 				waitFor(aToken)
-				return errors.Join(err, releaseIf(l))
+				return l.Release(t.Context())
 			})
 		}
 		first := acquireAndFree(leaves)
@@ -59,11 +61,7 @@ func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 		s.Script(script.Acquire, script.Pass().Late(time.Second))
 		calls := make([]<-chan error, 2)
 		for i := range calls {
-			calls[i] = background(func() error {
-				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWaiters: 1})
-				return errors.Join(err, releaseIf(l))
-			})
-			synctest.Wait()
+			calls[i] = waits(t.Context(), k, renewer.Request{MaxWaiters: 1})
 		}
 		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWaiters: 1})
 		require.ErrorIs(t, err, renewer.ErrQueueFull)
@@ -89,11 +87,4 @@ func TestATryCanBeBounded(t *testing.T) {
 		require.NotErrorIs(t, err, context.Canceled)
 		assertInstant(t, begun.Add(300*time.Millisecond), time.Now(), "before RequestTimeout")
 	})
-}
-
-func releaseIf(l *renewer.Lease) error {
-	if l == nil {
-		return nil
-	}
-	return l.Release(context.Background())
 }
