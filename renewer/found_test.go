@@ -91,17 +91,3 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 		}
 	}
 }
-
-// A lease that is lost otherwise says nothing of the kind.
-func TestNothingWasFoundInPlaceOfALeaseThatExpired(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Default(script.Renew, script.Fail(errDown))
-		l := acquire(t, k, "a")
-		_, lost := lostAt(t, l)
-		require.Equal(t, renewer.ReasonExpired, lost.Reason)
-		require.Empty(t, lost.Found)
-		require.ErrorContains(t, lost, "no renewal was confirmed in time")
-		require.Error(t, l.Release(t.Context()))
-	})
-}

@@ -93,33 +93,30 @@ func TestALateGrantCountsFromTheFirstClaim(t *testing.T) {
 
 // One that is too old to be of use is claimed, by the same owner, at once; so
 // is one that a process hears of that was frozen in line for longer than its
-// TTL.
+// TTL, also if the store tells of it over and over.
 func TestALateGrantThatIsOldIsClaimed(t *testing.T) {
 	t.Parallel()
-	for name, waits := range map[string]time.Duration{
-		"a heartbeat is overdue": config.Heartbeat + time.Millisecond, "it is over": time.Minute,
+	for name, c := range map[string]struct {
+		waits time.Duration
+		late  int32
+		then  []script.Step
+	}{
+		"a heartbeat is overdue": {
+			config.Heartbeat + time.Millisecond, 1, []script.Step{script.Held(), script.Held()},
+		},
+		"it is over": {time.Minute, 1, []script.Step{script.Held(), script.Held()}},
+		"told twice": {time.Minute, 2, []script.Step{script.Held(), script.Held(), script.Held()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				_, l, _ := inLineFor(t, waits, 1, script.Held(), script.Held())
+				s, l, _ := inLineFor(t, c.waits, c.late, c.then...)
+				assert.Zero(t, s.late.Load())
 				assertInstant(t, time.Now().Add(goodFor), time.Now().Add(l.Remaining()), "as claimed now")
 				require.NoError(t, l.Release(t.Context()))
 			})
 		})
 	}
-}
-
-// A frozen waiter whose grant has lapsed does not believe in it when it wakes,
-// also if the store tells of it over and over.
-func TestAGrantThatIsOverIsNotBelieved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, l, _ := inLineFor(t, time.Minute, 2, script.Held(), script.Held(), script.Held())
-		assertInstant(t, time.Now().Add(goodFor), time.Now().Add(l.Remaining()), "as claimed now")
-		assert.Zero(t, s.late.Load())
-		require.NoError(t, l.Release(t.Context()))
-	})
 }
 
 // Who leaves while another caller of the process waits frees nothing: the next

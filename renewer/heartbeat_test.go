@@ -142,6 +142,8 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 				require.NotErrorIs(t, lost, context.DeadlineExceeded, "a heartbeat's end")
 				require.NotErrorIs(t, lost, context.Canceled)
 				if tt.reason == renewer.ReasonExpired {
+					assert.Empty(t, lost.Found, "in its place: nobody has looked")
+					assert.ErrorContains(t, lost, "no renewal was confirmed in time")
 					assert.InDelta(t, config.Margin, lost.Left, float64(rounding),
 						"the notice given is the margin")
 				} else {

@@ -74,13 +74,20 @@ func TestRequestsThatFailBesideOthersAreNoOutage(t *testing.T) {
 	})
 }
 
-// A server that refuses is up.
+// A server that refuses is up, also one that says to heartbeats that it is busy.
 func TestRefusalsAreNoOutage(t *testing.T) {
 	t.Parallel()
 	for _, up := range []error{renewer.ErrRejected, renewer.ErrOverloaded} {
 		synctest.Test(t, func(t *testing.T) {
 			k, store := outageOf(t)
-			store.Default(script.Acquire, script.Fail(fmt.Errorf("the server says: %w", up)))
+			refusal := script.Fail(fmt.Errorf("the server says: %w", up))
+			l := acquire(t, k, "0:held")
+			store.Default(script.Renew, refusal)
+			<-l.Context().Done()
+			assert.Zero(t, k.Outage("0:a"))
+			assert.Len(t, store.Calls(script.Acquire), 1, "nobody asks whether it is back")
+			assert.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
+			store.Default(script.Acquire, refusal)
 			require.ErrorIs(t, try(t, k, "0:a"), up)
 			for range 20 {
 				<-time.After(time.Second)
@@ -95,29 +102,13 @@ func TestHeartbeatsTellOfAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := outageOf(t)
-		l, err := k.Acquire(t.Context(), renewer.Request{Name: "0:a", Try: true})
-		require.NoError(t, err)
+		l := acquire(t, k, "0:a")
 		for _, op := range []script.Op{script.Renew, script.Acquire} {
 			store.Default(op, script.Fail(errors.New("connection refused")))
 		}
 		<-l.Context().Done()
 		assert.Greater(t, k.Outage("0:b"), k.Config().FailOver)
 		store.Default(script.Renew, script.Pass())
-		_ = l.Release(t.Context())
-	})
-}
-
-// Nor is one that answers heartbeats by saying that it is busy.
-func TestHeartbeatsThatAreRefusedAreNoOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k, store := outageOf(t)
-		l, err := k.Acquire(t.Context(), renewer.Request{Name: "0:a", Try: true})
-		require.NoError(t, err)
-		store.Default(script.Renew,
-			script.Fail(fmt.Errorf("busy with a script: %w", renewer.ErrOverloaded)))
-		<-l.Context().Done()
-		assert.Zero(t, k.Outage("0:b"))
 		_ = l.Release(t.Context())
 	})
 }
@@ -129,7 +120,7 @@ func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 		k, store := outageOf(t)
 		store.Default(script.Acquire, script.Hang())
 		for range 20 {
-			_, err := k.Acquire(endsIn(t, time.Millisecond), renewer.Request{Name: "0:a"})
+			_, err := k.Acquire(within(t, time.Millisecond), renewer.Request{Name: "0:a"})
 			require.Error(t, err)
 			<-time.After(time.Second)
 		}
@@ -200,12 +191,4 @@ func TestProbesOfAnOutageHaveOneName(t *testing.T) {
 		}
 		require.Len(t, names, 2, "the caller's, and the probes'")
 	})
-}
-
-// endsIn returns a context that ends in d.
-func endsIn(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
