@@ -139,12 +139,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 			request: renewer.Request{MaxWait: 2 * time.Second},
 		},
 		"time is up, by the context": {level: "WARN", msg: "lock refused", timeout: time.Second},
-		"tried": {level: "WARN", msg: "lock refused", request: renewer.Request{
-			Try: true,
-		}},
-		"expected": {request: renewer.Request{
-			MaxWait: time.Second, RefusalExpected: true,
-		}},
+		"tried":                      {level: "WARN", msg: "lock refused", request: renewer.Request{Try: true}},
+		"expected":                   {request: renewer.Request{MaxWait: time.Second, RefusalExpected: true}},
 		"expected, after a while": {
 			level: "INFO", msg: "lock is held, as its caller expects",
 			request: renewer.Request{MaxWait: 2 * time.Second, RefusalExpected: true},

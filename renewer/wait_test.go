@@ -2,8 +2,6 @@ package renewer_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -144,60 +142,6 @@ func TestALossMovesTheLine(t *testing.T) {
 		require.True(t, second.Valid(), "the late release of the first does not touch the second")
 		require.NoError(t, second.Release(t.Context()))
 	})
-}
-
-// Callers who come, wait, lose patience and are cancelled in random order leave
-// the line in order.
-func TestTheLineSurvivesImpatience(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(20) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				random := rand.New(rand.NewPCG(seed, 1))
-				var wg sync.WaitGroup
-				var holders, got int
-				for range 300 {
-					patience := time.Duration(random.IntN(200)) * time.Millisecond
-					work := time.Duration(random.IntN(10)) * time.Millisecond
-					kind := random.IntN(3)
-					wg.Go(func() {
-						ctx, request := t.Context(), renewer.Request{Name: "a"}
-						switch kind {
-						case 0:
-							request.MaxWait, request.Try = patience, patience == 0
-						case 1:
-							var cancel context.CancelFunc
-							ctx, cancel = context.WithTimeout(ctx, patience)
-							defer cancel()
-						}
-						l, err := k.Acquire(ctx, request)
-						if err != nil {
-							return
-						}
-						holders++ // under the lock: the race detector looks, too
-						if holders != 1 {
-							t.Error("two at once")
-						}
-						got++
-						waitFor(work)
-						holders--
-						if err := l.Release(ctx); err != nil {
-							t.Error(err)
-						}
-					})
-					if random.IntN(4) == 0 {
-						waitFor(time.Duration(random.IntN(5)) * time.Millisecond)
-					}
-				}
-				wg.Wait()
-				require.GreaterOrEqual(t, got, 100, "at least those who wait for ever")
-				names, _ := k.NamesAndOrphans()
-				require.Zero(t, names)
-				require.Zero(t, s.Watchers("a"))
-			})
-		})
-	}
 }
 
 // While a lock is being released here it is not known to be taken, and the

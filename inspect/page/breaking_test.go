@@ -92,9 +92,7 @@ func TestBreakOfWhatAnotherHasBroken(t *testing.T) {
 		answer: store.Answer{Status: store.StatusHeld},
 	}
 	var log strings.Builder
-	p := newPage(t, f, page.Config{
-		BreakAs: alice, Log: slog.New(slog.NewTextHandler(&log, nil)),
-	})
+	p := newPage(t, f, page.Config{BreakAs: alice, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	r := fillIn(t, p, form, url.Values{"why": {"mine"}})
 	forced := fillIn(t, p, form, url.Values{"why": {"mine"}, "force": {"1"}})
 	f.change(func() { f.locks[0].Slots[0].Broken = &store.Broken{By: "bob", Why: "<hangs>"} })

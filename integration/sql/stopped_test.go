@@ -122,7 +122,7 @@ func hold(given string) {
 // others, side by side, they do.
 func TestStoppedHoldersCommitNothingLate(t *testing.T) {
 	t.Parallel()
-	stops := suite.Size(200, 10_000) / (lockedCarried / 2)
+	stops := suite.Size(100, 10_000) / (lockedCarried / 2)
 	redis := redistest.Start(t)
 	for name, more := range map[string]string{
 		"pgx/stdlib": " idle_in_transaction_session_timeout=150", "MariaDB": "",

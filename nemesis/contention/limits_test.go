@@ -15,7 +15,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -101,34 +100,6 @@ func TestSeveralLimits(t *testing.T) {
 		o, words = call(s.t.Context(), several)
 		assert.Equal(s.t, done, o, words)
 		other()
-	})
-}
-
-func TestNoStoreForALimit(t *testing.T) {
-	t.Parallel()
-	each(t, func(s *scene) {
-		call := s.open(300*time.Millisecond, nothing)
-		require.NoError(s.t, s.redis.Stop())
-		o, words := call(s.t.Context(), two)
-		require.NoError(s.t, s.redis.Cont())
-		assert.Equal(s.t, unavailable, o, words)
-		assert.Zero(s.t, s.runs.Load())
-	})
-}
-
-func TestASlotLostInTheMiddle(t *testing.T) {
-	t.Parallel()
-	each(t, func(s *scene) {
-		call := s.open(time.Minute, func(ctx context.Context) error {
-			slots := redisstore.DefaultPrefix + "{" + key + "}:slots"
-			_, err := s.redis.Do("DEL", slots, slots+":holders").AsInt64()
-			assert.NoError(s.t, err)
-			<-ctx.Done()
-			assert.ErrorIs(s.t, context.Cause(ctx), renewer.ErrLost)
-			return ctx.Err()
-		})
-		r := s.await(start(s.t.Context(), call, two))
-		assert.Equal(s.t, lost, r.outcome, r.words)
 	})
 }
 

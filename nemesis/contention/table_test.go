@@ -166,13 +166,19 @@ func TestWaitRanOut(t *testing.T) {
 // A store that does not answer is never called busy.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]time.Duration{"refuse": 0, "wait": 300 * time.Millisecond} {
+	for name, c := range map[string]struct {
+		wait time.Duration
+		key  string
+	}{
+		"refuse": {0, key}, "wait": {300 * time.Millisecond, key},
+		"a limit": {300 * time.Millisecond, two},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(s *scene) {
-				call := s.open(wait, nothing)
+				call := s.open(c.wait, nothing)
 				require.NoError(s.t, s.redis.Stop())
-				o, words := call(s.t.Context(), key)
+				o, words := call(s.t.Context(), c.key)
 				require.NoError(s.t, s.redis.Cont())
 				assert.Equal(s.t, unavailable, o, words)
 				assert.Zero(s.t, s.runs.Load())
@@ -183,21 +189,27 @@ func TestStoreDown(t *testing.T) {
 
 func TestLostInTheMiddle(t *testing.T) {
 	t.Parallel()
-	for name, own := range map[string]error{
-		"the work says so":                 context.Canceled,
-		"the work has an error of its own": errors.New("insufficient funds"),
+	lock := redisstore.DefaultPrefix + "{" + key + "}"
+	for name, c := range map[string]struct {
+		key  string
+		own  error
+		kept []string // by the server
+	}{
+		"the work says so":                 {key, context.Canceled, []string{lock}},
+		"the work has an error of its own": {key, errors.New("insufficient funds"), []string{lock}},
+		"a slot":                           {two, context.Canceled, []string{lock + ":slots", lock + ":slots:holders"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(s *scene) {
 				call := s.open(time.Minute, func(ctx context.Context) error {
-					_, err := s.redis.Do("DEL", redisstore.DefaultPrefix+"{"+key+"}").AsInt64()
+					_, err := s.redis.Do(append([]string{"DEL"}, c.kept...)...).AsInt64()
 					assert.NoError(s.t, err)
 					<-ctx.Done()
 					assert.ErrorIs(s.t, context.Cause(ctx), renewer.ErrLost)
-					return own
+					return c.own
 				})
-				r := s.await(start(s.t.Context(), call, key))
+				r := s.await(start(s.t.Context(), call, c.key))
 				assert.Equal(s.t, lost, r.outcome, r.words)
 				assert.EqualValues(s.t, 1, s.runs.Load())
 			})

@@ -15,9 +15,7 @@ import (
 )
 
 var (
-	cutConfig = renewer.Config{
-		TTL: 5 * time.Second, Heartbeat: time.Second, Node: "victim",
-	}
+	cutConfig   = renewer.Config{TTL: 5 * time.Second, Heartbeat: time.Second, Node: "victim"}
 	rivalConfig = renewer.Config{TTL: renewer.DefaultTTL, Node: "rival"}
 )
 

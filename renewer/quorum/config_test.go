@@ -89,9 +89,7 @@ func TestNewTakes(t *testing.T) {
 		}, nil},
 		"every option": {
 			stores(3),
-			[]quorum.Option{
-				quorum.Names("a", "b", "c"), quorum.Log(slog.Default()),
-			},
+			[]quorum.Option{quorum.Names("a", "b", "c"), quorum.Log(slog.Default())},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,9 +57,7 @@ func TestALeaseSurvivesAnyOneNode(t *testing.T) {
 					assert.Greater(t, l.Remaining(), ttl/2)
 					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
 					assert.Zero(t, took(func() {
-						l, err = k.Acquire(t.Context(), renewer.Request{
-							Name: "n",
-						})
+						l, err = k.Acquire(t.Context(), renewer.Request{Name: "n"})
 					}))
 					require.NoError(t, err)
 					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
