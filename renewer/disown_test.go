@@ -62,7 +62,7 @@ func TestShutdownDoesNotMissAKeyThatIsBeingDisowned(t *testing.T) {
 				s.slow.Store(true)
 				p := &trap{spin: func() { panic("an observer's") }}
 				cfg := config
-				cfg.Observer = trapObserver{p}
+				cfg.Observer = trapObserver(p)
 				k, err := renewer.New(s, cfg)
 				require.NoError(t, err)
 				left := make(chan any, 1)

@@ -10,63 +10,60 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// witness writes down what it hears, in a list that it shares with others, and
-// into the context.
-type witness struct {
-	renewer.NopObserver
-	name  string
-	trace string
-	heard *[]string
+// hearer is an Observer whose methods are one function, which returns the
+// context of those that return one.
+type hearer struct {
+	hear  func(ctx context.Context, method string) context.Context
+	trace string // what Claim returns
 }
+
+func (o hearer) AcquireStart(ctx context.Context, _ renewer.AcquireStart) context.Context {
+	return o.hear(ctx, "AcquireStart")
+}
+
+func (o hearer) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
+	return o.hear(ctx, "AcquireEnd")
+}
+
+func (o hearer) RenewStart(ctx context.Context, _ renewer.RenewStart) context.Context {
+	return o.hear(ctx, "RenewStart")
+}
+
+func (o hearer) CleanUp(ctx context.Context) context.Context { return o.hear(ctx, "CleanUp") }
+
+func (o hearer) Claim(ctx context.Context) string                   { o.hear(ctx, "Claim"); return o.trace }
+func (o hearer) Renewed(ctx context.Context, _ renewer.Renewed)     { o.hear(ctx, "Renewed") }
+func (o hearer) Missed(ctx context.Context, _ renewer.Missed)       { o.hear(ctx, "Missed") }
+func (o hearer) Lost(ctx context.Context, _ renewer.Lost)           { o.hear(ctx, "Lost") }
+func (o hearer) Released(ctx context.Context, _ renewer.Released)   { o.hear(ctx, "Released") }
+func (o hearer) Unlocked(ctx context.Context, _ renewer.Unlocked)   { o.hear(ctx, "Unlocked") }
+func (o hearer) StillRuns(ctx context.Context, _ renewer.StillRuns) { o.hear(ctx, "StillRuns") }
+func (o hearer) Ran(ctx context.Context, _ renewer.Run)             { o.hear(ctx, "Ran") }
+func (o hearer) Started(*renewer.Keeper)                            { o.hear(context.Background(), "Started") }
+
+func (o hearer) TasksInLine(renewer.TasksInLine) { o.hear(context.Background(), "TasksInLine") }
+
+func (o hearer) Fault(renewer.Fault) { o.hear(context.Background(), "Fault") }
 
 type witnessKey struct{}
 
-// seen adds a witness to those who have seen a context.
-func (w witness) seen(ctx context.Context, what string) context.Context {
-	before, _ := ctx.Value(witnessKey{}).(string)
-	*w.heard = append(*w.heard, w.name+" "+what+" after "+before)
-	return context.WithValue(ctx, witnessKey{}, before+w.name)
+// witness writes down what it hears, in a list that it shares with others, and
+// adds its name to those who have seen a context.
+func witness(name, trace string, heard *[]string) renewer.Observer {
+	return hearer{trace: trace, hear: func(ctx context.Context, method string) context.Context {
+		before, _ := ctx.Value(witnessKey{}).(string)
+		*heard = append(*heard, name+" "+method+" after "+before)
+		return context.WithValue(ctx, witnessKey{}, before+name)
+	}}
 }
-
-func (w witness) AcquireStart(ctx context.Context, _ renewer.AcquireStart) context.Context {
-	return w.seen(ctx, "AcquireStart")
-}
-
-func (w witness) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
-	return w.seen(ctx, "AcquireEnd")
-}
-
-func (w witness) RenewStart(ctx context.Context, _ renewer.RenewStart) context.Context {
-	return w.seen(ctx, "RenewStart")
-}
-
-func (w witness) CleanUp(ctx context.Context) context.Context { return w.seen(ctx, "CleanUp") }
-
-func (w witness) Claim(ctx context.Context) string {
-	w.seen(ctx, "Claim")
-	return w.trace
-}
-
-func (w witness) Renewed(ctx context.Context, _ renewer.Renewed)   { w.seen(ctx, "Renewed") }
-func (w witness) Missed(ctx context.Context, _ renewer.Missed)     { w.seen(ctx, "Missed") }
-func (w witness) Lost(ctx context.Context, _ renewer.Lost)         { w.seen(ctx, "Lost") }
-func (w witness) Released(ctx context.Context, _ renewer.Released) { w.seen(ctx, "Released") }
-func (w witness) Unlocked(ctx context.Context, _ renewer.Unlocked) { w.seen(ctx, "Unlocked") }
-func (w witness) Started(*renewer.Keeper)                          { w.seen(context.Background(), "Started") }
-
-func (w witness) TasksInLine(renewer.TasksInLine)                    { w.seen(context.Background(), "TasksInLine") }
-func (w witness) StillRuns(ctx context.Context, _ renewer.StillRuns) { w.seen(ctx, "StillRuns") }
-func (w witness) Ran(ctx context.Context, _ renewer.Run)             { w.seen(ctx, "Ran") }
-func (w witness) Fault(renewer.Fault)                                { w.seen(context.Background(), "Fault") }
 
 // Each observer hears each event once, in order, with the context that the one
 // before returned. A method that Observer gets later is called here too.
 func TestObservers(t *testing.T) {
 	t.Parallel()
 	var heard []string
-	both := renewer.Observers(nil, witness{name: "a", heard: &heard},
-		witness{name: "b", trace: "of b", heard: &heard},
-		witness{name: "c", trace: "of c", heard: &heard})
+	both := renewer.Observers(nil, witness("a", "", &heard), witness("b", "of b", &heard),
+		witness("c", "of c", &heard))
 	methods := reflect.TypeFor[renewer.Observer]()
 	for method := range methods.Methods() {
 		heard = nil

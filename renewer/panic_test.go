@@ -34,36 +34,12 @@ func (p *trap) step(in string) {
 }
 
 // trapObserver is an Observer with a trap in each method.
-type trapObserver struct{ *trap }
-
-func (o trapObserver) AcquireStart(ctx context.Context, _ renewer.AcquireStart) context.Context {
-	o.step("AcquireStart")
-	return ctx
+func trapObserver(p *trap) renewer.Observer {
+	return hearer{hear: func(ctx context.Context, method string) context.Context {
+		p.step(method)
+		return ctx
+	}}
 }
-
-func (o trapObserver) Claim(context.Context) string { o.step("Claim"); return "" }
-
-func (o trapObserver) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
-	o.step("AcquireEnd")
-	return ctx
-}
-
-func (o trapObserver) RenewStart(ctx context.Context, _ renewer.RenewStart) context.Context {
-	o.step("RenewStart")
-	return ctx
-}
-
-func (o trapObserver) Renewed(context.Context, renewer.Renewed)     { o.step("Renewed") }
-func (o trapObserver) Missed(context.Context, renewer.Missed)       { o.step("Missed") }
-func (o trapObserver) CleanUp(ctx context.Context) context.Context  { o.step("CleanUp"); return ctx }
-func (o trapObserver) Lost(context.Context, renewer.Lost)           { o.step("Lost") }
-func (o trapObserver) Released(context.Context, renewer.Released)   { o.step("Released") }
-func (o trapObserver) Unlocked(context.Context, renewer.Unlocked)   { o.step("Unlocked") }
-func (o trapObserver) Started(*renewer.Keeper)                      { o.step("Started") }
-func (o trapObserver) TasksInLine(renewer.TasksInLine)              { o.step("TasksInLine") }
-func (o trapObserver) StillRuns(context.Context, renewer.StillRuns) { o.step("StillRuns") }
-func (o trapObserver) Ran(context.Context, renewer.Run)             { o.step("Ran") }
-func (o trapObserver) Fault(renewer.Fault)                          { o.step("Fault") }
 
 // trapStore is a store with a trap before and after each question of a caller.
 type trapStore struct {
@@ -332,7 +308,7 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		p := trapped{t: t, s: script.New(), trap: &trap{spin: spin}}
 		p.set("")
 		cfg := config
-		cfg.Observer = trapObserver{p.trap}
+		cfg.Observer = trapObserver(p.trap)
 		var err error
 		p.k, err = renewer.New(trapStore{p.s, p.trap}, cfg)
 		require.NoError(t, err)
@@ -403,7 +379,7 @@ func TestAPanicInShutdown(t *testing.T) {
 		p := trapped{t: t, s: script.New(), trap: &trap{spin: whoEnds["panic"]}}
 		p.set("Lost")
 		cfg := config
-		cfg.Observer = trapObserver{p.trap}
+		cfg.Observer = trapObserver(p.trap)
 		var err error
 		p.k, err = renewer.New(p.s, cfg)
 		require.NoError(t, err)
@@ -426,7 +402,7 @@ func TestAPanicOfACallThatReplaces(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := trapped{t: t, trap: &trap{spin: spin}}
 				cfg := config
-				cfg.Observer, cfg.Log = trapObserver{p.trap}, renewer.Silent
+				cfg.Observer, cfg.Log = trapObserver(p.trap), renewer.Silent
 				var err error
 				p.k, err = renewer.New(memory.New(), cfg)
 				require.NoError(t, err)
