@@ -159,6 +159,14 @@ func TestAGrantOutlivesWhoClaimedIt(t *testing.T) {
 				assert.Equal(t, a.Owner, b.Owner)
 				assert.Equal(t, a.Place, b.Place)
 				require.NoError(t, l.Release(t.Context()))
+				waitFor(20 * time.Second)
+				freed := s.Calls(script.Release)
+				if answered {
+					require.Len(t, freed, 1)
+				} else {
+					require.Len(t, freed, 2)
+					assertInstant(t, begun.Add(20*time.Second), freed[1].At, "what is settled by then")
+				}
 				require.NoError(t, k.Shutdown(t.Context()))
 			})
 		})
