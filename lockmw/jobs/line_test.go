@@ -45,6 +45,7 @@ type fake struct {
 	late   []string                           // who has not come, if none is woken
 	states map[string][]jobs.State            // what tasks do, one after the other
 	fails  error                              // of the queue
+	silent error                              // of the line, when it is told something
 	home   string                             // what it is called, if that is no "home"
 	heard  []string                           // what the line and the queue were told
 	parked parked                             // of the keeper
@@ -125,6 +126,9 @@ func (f *fake) Next(
 	f.tell(text)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.silent != nil {
+		return contract.NextTask{}, f.silent
+	}
 	next := contract.NextTask{Parked: len(f.wake) + len(f.late)}
 	if len(f.wake) > 0 {
 		next.Tasks = []contract.Task{{ID: f.wake[0]}}
@@ -310,6 +314,39 @@ func TestTasksInLineAreCounted(t *testing.T) {
 		<-time.After(time.Minute)
 		assert.Empty(t, f.told())
 	})
+}
+
+// Where the line can't be told that a task has the lock, the process looks at
+// it later, as nothing else may wake the next one. Where it may not be, the
+// observer is told.
+func TestALineThatTakesNoWord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		told []string // a while later
+	}{
+		"no answer": {renewer.ErrUnavailable, []string{"look "}},
+		"no rights": {renewer.ErrRejected, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+				f.silent = c.err
+				v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+				stand(t, v)
+				v.Granted()
+				v.Over()
+				assert.Equal(t, []string{"granted 1"}, f.told())
+				f.mu.Lock()
+				f.silent = nil
+				f.mu.Unlock()
+				<-time.After(200 * time.Millisecond)
+				assert.Equal(t, c.told, f.told())
+				err, _ := f.parked.fault.Load().(error)
+				assert.Equal(t, c.told == nil, errors.Is(err, renewer.ErrRejected))
+			})
+		})
+	}
 }
 
 // What becomes of tasks is said after Shutdown too, but nobody looks at the

@@ -76,6 +76,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	const hour = time.Hour
 	held := func(s *script.Store) { s.Overwrite("u1", store.Holder{}, 24*hour) }
 	down := func(s *script.Store) { s.Default(script.Acquire, script.Fail(errOwn)) }
+	hangs := func(s *script.Store) { s.Default(script.Acquire, script.Hang()) }
 	isCopy := func(context.Context, string, time.Duration) error { return nil }
 	notCopied := func(context.Context, string, time.Duration) error { return errOwn }
 	for name, c := range map[string]struct {
@@ -107,6 +108,10 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			want: jobs.OutcomeBack, is: renewer.ErrBusy,
 		},
 		"down": {key: "u1", away: down, want: jobs.OutcomeBack, is: renewer.ErrUnavailable},
+		"no answer, in two seconds' work": { // a keeper's own patience is longer
+			key: "u1", away: hangs, time: 2 * time.Second, want: jobs.OutcomeBack,
+			is: renewer.ErrUnavailable, waits: 250 * time.Millisecond,
+		},
 		"skipped": {
 			key: "u1", option: lockmw.Skip(), away: held, want: jobs.OutcomeDone,
 		},
@@ -141,8 +146,8 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			want: jobs.OutcomeFailed, is: renewer.ErrUnavailable, waits: time.Minute / 8,
 		},
 		"last attempt, a copy": {
-			key: "u1", delivery: jobs.Delivery{Last: true, Copy: isCopy}, option: lockmw.Refuse(),
-			away: held, want: jobs.OutcomeCopied, is: renewer.ErrBusy,
+			key: "u1", delivery: jobs.Delivery{Last: true, Copy: isCopy}, away: held,
+			want: jobs.OutcomeCopied, is: renewer.ErrBusy,
 		},
 		"last attempt, no copy to be had": {
 			key: "u1", delivery: jobs.Delivery{Last: true, Copy: notCopied}, option: lockmw.Refuse(),
@@ -317,6 +322,21 @@ func TestLocalShare(t *testing.T) {
 		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan, Err: errOwn}, run(t.Context(), d, "u1"))
 	})
 }
+
+// A job that has run is not refused, though a lock that it takes by itself is.
+func TestALockOfTheJobsOwnIsBusy(t *testing.T) {
+	t.Parallel()
+	k, s := newKeeper(t)
+	s.Overwrite("inner", store.Holder{}, time.Hour)
+	run := jobs.Wrap(k, itself, func(ctx context.Context, _ string) error {
+		return lockmw.Run(ctx, k, "inner", nothing, lockmw.Refuse())
+	})
+	r := run(t.Context(), jobs.Delivery{Kind: "email"}, "u1")
+	assert.Equal(t, jobs.OutcomeRan, r.Outcome)
+	require.ErrorIs(t, r.Err, renewer.ErrBusy)
+}
+
+func nothing(context.Context) error { return nil }
 
 // A process of this version finds the refusals of others by this mark: it must
 // stay as it is.
