@@ -316,39 +316,6 @@ func TestTasksInLineAreCounted(t *testing.T) {
 	})
 }
 
-// Where the line can't be told that a task has the lock, the process looks at
-// it later, as nothing else may wake the next one. Where it may not be, the
-// observer is told.
-func TestALineThatTakesNoWord(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		err  error
-		told []string // a while later
-	}{
-		"no answer": {renewer.ErrUnavailable, []string{"look "}},
-		"no rights": {renewer.ErrRejected, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
-				f.silent = c.err
-				v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
-				stand(t, v)
-				v.Granted()
-				v.Over()
-				assert.Equal(t, []string{"granted 1"}, f.told())
-				f.mu.Lock()
-				f.silent = nil
-				f.mu.Unlock()
-				<-time.After(200 * time.Millisecond)
-				assert.Equal(t, c.told, f.told())
-				err, _ := f.parked.fault.Load().(error)
-				assert.Equal(t, c.told == nil, errors.Is(err, renewer.ErrRejected))
-			})
-		})
-	}
-}
-
 // What becomes of tasks is said after Shutdown too, but nobody looks at the
 // line any more. Their queue may be closed by then: the observer hears of it
 // only if it fails before. The process that waits in the place of the first
@@ -399,12 +366,9 @@ func TestTasksWithoutALine(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		k, err := renewer.New(memory.New(), renewer.Config{TTL: ttl})
 		require.NoError(t, err)
-		f.fails = errors.New("it does not have that task")
 		f.at = contract.Arrived{Ahead: 1}
 		of := jobs.Delivery{Queue: "q", ID: "1"}
-		for _, v := range []*jobs.Visit{
-			jobs.NewLine(k, f).Visit(lockA, of, ""), l.Visit(lockA, of, ""), l.Visit(lockA, jobs.Delivery{}, ""),
-		} {
+		hasNone := func(v *jobs.Visit) {
 			v.Refused(errBusy, true)
 			wait, place := stand(t, v)
 			assert.Zero(t, wait)
@@ -412,6 +376,10 @@ func TestTasksWithoutALine(t *testing.T) {
 			v.Granted()
 			v.Over()
 		}
+		hasNone(jobs.NewLine(k, f).Visit(lockA, of, ""))
+		hasNone(l.Visit(lockA, jobs.Delivery{}, ""))
+		f.fails = errors.New("it does not have that task")
+		hasNone(l.Visit(lockA, of, ""))
 		assert.Empty(t, f.told())
 		require.NoError(t, k.Shutdown(t.Context()))
 	})

@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,4 +165,37 @@ func TestTasksThatNoLineTakes(t *testing.T) {
 			assert.Empty(t, f.told())
 		}
 	})
+}
+
+// Where the line can't be told that a task has the lock, the process looks at
+// it later, as nothing else may wake the next one. Where it may not be, the
+// observer is told.
+func TestALineThatTakesNoWord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		told []string // a while later
+	}{
+		"no answer": {renewer.ErrUnavailable, []string{"look "}},
+		"no rights": {renewer.ErrRejected, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+				f.silent = c.err
+				v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+				stand(t, v)
+				v.Granted()
+				v.Over()
+				assert.Equal(t, []string{"granted 1"}, f.told())
+				f.mu.Lock()
+				f.silent = nil
+				f.mu.Unlock()
+				<-time.After(200 * time.Millisecond)
+				assert.Equal(t, c.told, f.told())
+				err, _ := f.parked.fault.Load().(error)
+				assert.Equal(t, c.told == nil, errors.Is(err, renewer.ErrRejected))
+			})
+		})
+	}
 }

@@ -45,6 +45,8 @@ type bench struct {
 	ran     []string // in order of their beginnings
 	running map[string]int
 	most    int // that ran for one key at once
+	now     int // that run, of all keys
+	mostNow int
 }
 
 func newBench(t *testing.T, open func(t *testing.T) Framework) *bench {
@@ -118,6 +120,8 @@ func (b *bench) note(j Job, by int) {
 	}
 	b.running[j.Key] += by
 	b.most = max(b.most, b.running[j.Key])
+	b.now += by
+	b.mostNow = max(b.mostNow, b.now)
 }
 
 // runs are the names of the jobs that ran so far.
@@ -184,12 +188,17 @@ func (b *bench) awaitRuns(within time.Duration, names ...string) {
 	require.ElementsMatch(b.t, names, b.runs())
 }
 
-// awaitDone waits until no job is left. So many of a key have run at once then,
-// and no attempt was used up.
-func (b *bench) awaitDone(most int) {
+// awaitNoneLeft waits until no job is left. No attempt was used up then.
+func (b *bench) awaitNoneLeft() {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return b.Left() == 0 }, soon, look, "all are done; %v", b)
 	assert.Zero(b.t, b.Failed(), "attempts used up, or jobs dropped")
+}
+
+// awaitDone is awaitNoneLeft. So many of a key have run at once then.
+func (b *bench) awaitDone(most int) {
+	b.t.Helper()
+	b.awaitNoneLeft()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	assert.Equal(b.t, most, b.most, "that ran at once")

@@ -2,6 +2,7 @@ package jobtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,9 +37,12 @@ var cases = []struct {
 	{"panic", testPanic},
 	{"lost lock", testLostLock},
 	{"replaced", testReplaced},
+	{"replaced, and fails", testReplacedFails},
 	{"storm, the newest waits", storm(lockmw.Latest())},
 	{"storm, the newest wins", storm(lockmw.Replace())},
 	{"limit", testLimit},
+	{"two limits", several(3, 5)},
+	{"two locks", several(0, 1)},
 }
 
 // lease is the key of u1's lock.
@@ -67,16 +71,22 @@ func testContended(_ *testing.T, b *bench) {
 }
 
 // A holder that is no job: those that want its lock keep no worker, and run at
-// its release.
-func testHeld(_ *testing.T, b *bench) {
+// its release, in order.
+func testHeld(t *testing.T, b *bench) {
 	release := b.hold()
 	b.serve(1, brief)
-	b.enqueue("u1", "a", "b", "c")
-	b.awaitLine(3)
+	for i, name := range []string{"a", "b", "c"} {
+		b.enqueue("u1", name)
+		b.awaitLine(int64(i + 1))
+	}
 	b.enqueue("u2", "of another key")
 	b.awaitRuns(soon, "of another key")
+	all, begun := []string{"of another key", "a", "b", "c"}, time.Now()
 	release()
-	b.awaitRuns(goesOn, "a", "b", "c", "of another key")
+	b.awaitRuns(goesOn, all...)
+	if time.Since(begun) < time.Second { // else one may have been passed over
+		assert.Equal(t, all, b.runs())
+	}
 	b.awaitDone(1)
 }
 
@@ -90,14 +100,16 @@ func testKilled(t *testing.T, b *bench) {
 	b.awaitDone(1)
 }
 
-// The servers are restarted while jobs stand in line: those go on in a process
-// in which none have met.
+// The servers are restarted while jobs stand in line, or wait in a worker, some
+// on their last attempt: those go on in a process in which none have met.
 func testRestarted(t *testing.T, b *bench) {
 	b.ttl = time.Minute // none comes by itself
 	release, k := b.hold(), b.keeper()
 	stop := b.Serve(k, 2, b.recorded(brief))
 	names := numbered(12)
-	b.enqueue("u1", names...)
+	for i, name := range names {
+		b.Enqueue(Job{Key: "u1", Name: name, Last: i%2 == 0})
+	}
 	b.awaitLine(int64(len(names)))
 	release()
 	require.Eventually(t, func() bool { return len(b.runs()) > 2 }, goesOn, tick, "%v", b)
@@ -130,7 +142,7 @@ func testCancelledRun(t *testing.T, b *bench) {
 	end := sync.OnceFunc(func() { close(returns) })
 	defer end()
 	b.serve(2, func(ctx context.Context, j Job) error {
-		if j.Name == "next" {
+		if j.Name != "cancelled" {
 			return nil
 		}
 		close(begun)
@@ -144,9 +156,11 @@ func testCancelledRun(t *testing.T, b *bench) {
 	b.awaitLine(1)
 	b.Cancel("cancelled")
 	require.NotErrorIs(t, receive(t, told), renewer.ErrLost)
+	b.enqueue("u1", "last")
+	b.awaitLine(2)
 	assert.Equal(t, []string{"cancelled"}, b.runs(), "it has not returned")
 	end()
-	b.awaitRuns(goesOn, "cancelled", "next")
+	b.awaitRuns(goesOn, "cancelled", "next", "last")
 }
 
 // The first in line is taken out of its queue: the others do not wait for it.
@@ -287,6 +301,20 @@ func testLostLock(t *testing.T, b *bench) {
 // The newest job ends the one that runs, which is done: it has not failed, and
 // does not run again.
 func testReplaced(t *testing.T, b *bench) {
+	b.replaced(t, context.Canceled)
+	b.awaitDone(1)
+}
+
+// One that was replaced, and returns an error of its own, does not run again
+// either. Of the error a framework tells, or counts it, as it can.
+func testReplacedFails(t *testing.T, b *bench) {
+	b.replaced(t, errors.New("the disk is full"))
+	require.Eventually(t, func() bool { return b.Left() == 0 }, soon, look, "%v", b)
+}
+
+// replaced runs a job that returns an error when the newest one ends it.
+func (b *bench) replaced(t *testing.T, own error) {
+	t.Helper()
 	begun, told := make(chan struct{}), make(chan error, 1)
 	b.serve(2, func(ctx context.Context, j Job) error {
 		if j.Name == "newest" {
@@ -294,18 +322,26 @@ func testReplaced(t *testing.T, b *bench) {
 		}
 		close(begun)
 		told <- b.end(ctx)
-		return ctx.Err()
+		return own
 	}, lockmw.Replace())
 	b.enqueue("u1", "replaced")
 	receive(t, begun)
 	b.enqueue("u1", "newest")
 	require.ErrorIs(t, receive(t, told), renewer.ErrReplaced)
 	b.awaitRuns(soon, "replaced", "newest")
-	b.awaitDone(1)
 }
 
-// Three jobs of a key run at once, and no fourth.
+// Behind a limit that holders fill who are no jobs, none keeps a worker. At the
+// release of all three, three run at once, and no fourth.
 func testLimit(t *testing.T, b *bench) {
+	var leases []*renewer.Lease
+	for k := b.keeper(); len(leases) < 3; {
+		lease, err := k.Acquire(t.Context(), renewer.Request{
+			Name: "u1", Limit: func() int { return 3 },
+		})
+		require.NoError(t, err)
+		leases = append(leases, lease)
+	}
 	var begun atomic.Int64
 	three := make(chan struct{})
 	b.serve(8, func(ctx context.Context, j Job) error {
@@ -322,6 +358,29 @@ func testLimit(t *testing.T, b *bench) {
 	for _, name := range names {
 		b.Enqueue(Job{Key: "u1", Limit: 3, Name: name})
 	}
-	b.awaitRuns(soon, names...)
+	b.awaitLine(int64(len(names)))
+	for _, lease := range leases {
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	b.awaitRuns(goesOn, names...)
 	b.awaitDone(3)
+}
+
+// several is a case of jobs that want two limits each, or two locks: that of
+// their key, and one of all. None runs beside too many, and none is forgotten on
+// its way from one line to the other.
+func several(limit, all int) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		b.serve(8, brief)
+		names := numbered(20)
+		for i, name := range names {
+			b.Enqueue(Job{Key: fmt.Sprint("u", i%2), Limit: limit, All: all, Name: name})
+		}
+		b.awaitRuns(soon, names...)
+		b.awaitNoneLeft()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		assert.LessOrEqual(t, b.most, max(limit, 1), "of a key")
+		assert.LessOrEqual(t, b.mostNow, all, "of all")
+	}
 }

@@ -15,6 +15,9 @@ type Job struct {
 	Key string
 	// Limit is how many of the limit's jobs may run at once; 0: it is a lock.
 	Limit int
+	// All is how many jobs that have it may run at once, whatever their keys: 1
+	// is a lock, and no limit; 0: as many as their keys let.
+	All int
 	// Name tells it from all others.
 	Name string
 	// Last asks for a job with one attempt.
@@ -23,10 +26,18 @@ type Job struct {
 
 // Lock is the key function of all jobs.
 func (j Job) Lock() lockmw.Set {
+	key := lockmw.All(j.Key)
 	if j.Limit != 0 {
-		return lockmw.Limit(j.Key, j.Limit)
+		key = lockmw.Limit(j.Key, j.Limit)
 	}
-	return lockmw.All(j.Key)
+	switch j.All {
+	case 0:
+		return key
+	case 1:
+		return lockmw.All(key, lockmw.All("all"))
+	default:
+		return lockmw.All(key, lockmw.Limit("all", j.All))
+	}
 }
 
 // Framework is a job framework with queues of its own, and the adapter that is
