@@ -1,10 +1,7 @@
 package asynqmw_test
 
 import (
-	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,36 +18,6 @@ import (
 // retriesIn is short enough for a test. asynq counts in seconds, so it mostly
 // means at once.
 var retriesIn = jobs.RetryIn(50 * time.Millisecond)
-
-// By TestAdapterOfJobs those in line do.
-func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
-	t.Parallel()
-	const tasks = 20
-	for name, c := range map[string]struct {
-		retries int
-		opts    []asynqmw.ServerOption
-	}{
-		"by copies":  {0, nil},
-		"in no line": {25, alone},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			queues, locks := apart(t)
-			var r record
-			for range 2 {
-				queues.serve(locks.keeper(), r.handler(10*time.Millisecond, retriesIn),
-					workers(10), c.opts...)
-			}
-			for range tasks {
-				queues.enqueue("u1", asynq.MaxRetry(c.retries))
-			}
-			queues.awaitDone(tasks)
-			assert.Len(t, r.ran(), tasks)
-			assert.Zero(t, r.overlaps)
-			require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
-		})
-	}
-}
 
 // Tasks that waited for busy locks, as they were told to, used to take all
 // workers, so that a task whose lock was free waited for as long.
@@ -78,74 +45,28 @@ func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
 	e.awaitDone(17)
 }
 
-func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var runs atomic.Int64
-	proceed := make(chan struct{})
-	end := sync.OnceFunc(func() { close(proceed) })
-	defer end()
-	for range 2 {
-		cfg := workers(2)
-		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-		e.serve(e.keeper(), wrap(byUser, func(context.Context, order) error {
-			if runs.Add(1) == 1 {
-				<-proceed
-			}
-			return nil
-		}, retriesIn), cfg, alone...)
-	}
-	id := e.enqueue("u1", asynq.Timeout(time.Second))
-	info := e.await(id, func(i *asynq.TaskInfo) bool {
-		return i.Retried > 0 && i.LastErr != "context deadline exceeded"
-	})
-	assert.Contains(t, info.LastErr, "held by another owner", "while the first run goes on")
-	assert.EqualValues(t, 1, runs.Load())
-	end()
-	info = e.awaitState(id, asynq.TaskStateCompleted)
-	assert.Equal(t, 1, info.Retried, "the time-out, and nothing else")
-	assert.EqualValues(t, 2, runs.Load())
-}
-
-// The locks' server is down, or the keeper is shut down before the server:
-// tasks come back, and one on its last attempt waits.
+// The locks' server is down: tasks come back, and one on its last attempt waits.
 func TestLocksThatCantBeHad(t *testing.T) {
 	t.Parallel()
-	for want, away := range map[string]func(t *testing.T, k *renewer.Keeper, locks *env){
-		"lock store unavailable": func(_ *testing.T, _ *renewer.Keeper, locks *env) {
-			locks.Kill()
-		},
-		"keeper is shut down": func(t *testing.T, k *renewer.Keeper, _ *env) {
-			require.NoError(t, k.Shutdown(t.Context()))
-		},
-	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			queues, locks := apart(t)
-			var r record
-			k := locks.keeper()
-			away(t, k, locks)
-			cfg := workers(4)
-			cfg.ShutdownTimeout = 100 * time.Millisecond
-			server := queues.serve(k, r.handler(0, retriesIn), cfg, alone...)
-			spare, last := queues.enqueue("u1"), queues.enqueue("u2", asynq.MaxRetry(0))
-			info := queues.awaitRefused(spare)
-			assert.Zero(t, info.Retried)
-			assert.Contains(t, info.LastErr, want)
-			queues.awaitState(last, asynq.TaskStateActive)
-			server.Shutdown()
-			assert.Equal(t, asynq.TaskStatePending, queues.await(last, func(*asynq.TaskInfo) bool {
-				return true
-			}).State, "put back by the server's shutdown")
-			assert.Empty(t, r.ran())
-
-			if want == "lock store unavailable" {
-				require.NoError(t, locks.Restart())
-			}
-			queues.serve(locks.keeper(), r.handler(0, retriesIn), cfg, alone...)
-			queues.awaitDone(2)
-		})
-	}
+	queues, locks := newEnv(t), newEnv(t)
+	var r record
+	k := locks.keeper()
+	locks.Kill()
+	cfg := workers(4)
+	cfg.ShutdownTimeout = 100 * time.Millisecond
+	server := queues.serve(k, r.handler(0, retriesIn), cfg, alone...)
+	spare, last := queues.enqueue("u1"), queues.enqueue("u2", asynq.MaxRetry(0))
+	info := queues.awaitRefused(spare)
+	assert.Zero(t, info.Retried)
+	assert.Contains(t, info.LastErr, "lock store unavailable")
+	queues.awaitState(last, asynq.TaskStateActive)
+	server.Shutdown()
+	assert.Equal(t, asynq.TaskStatePending, queues.await(last, isThere).State,
+		"put back by the server's shutdown")
+	assert.Empty(t, r.ran())
+	require.NoError(t, locks.Restart())
+	queues.serve(locks.keeper(), r.handler(0, retriesIn), cfg, alone...)
+	queues.awaitDone(2)
 }
 
 // On a server without the Config of Configure, by the locks of another or of a
@@ -154,18 +75,21 @@ func TestLocksThatCantBeHad(t *testing.T) {
 func TestNoTaskRunsOnAServerThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	var heard faults
+	heard := faults{told: make(chan renewer.Fault, 4)}
 	var r record
-	k := e.keeper(heard.observe)
-	e.start(r.handler(0)(asynqmw.ForTest(k)), workers(4))
+	k := e.keeper(func(cfg *renewer.Config) { cfg.Observer = heard })
+	cfg := workers(4)
+	cfg.TaskCheckInterval = tick // as that of Configure
+	e.start(r.handler(0)(asynqmw.ForTest(k)), cfg)
 	for range 2 {
 		info := e.awaitRefused(e.enqueue("u1"))
 		assert.Equal(t, 1, info.Retried)
 		assert.Contains(t, info.LastErr, "asynqmw.Configure")
 	}
 	assert.Empty(t, r.ran())
-	told := heard.told(t)
-	require.Len(t, told, 1)
-	assert.Equal(t, "configure asynq", told[0].Doing)
-	require.ErrorIs(t, told[0].Err, renewer.ErrConfig)
+	require.Len(t, heard.told, 1)
+	told := <-heard.told
+	assert.Equal(t, "configure asynq", told.Doing)
+	assert.Empty(t, told.Name, "all tasks are concerned")
+	require.ErrorIs(t, told.Err, renewer.ErrConfig)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -32,9 +31,6 @@ func TestMain(m *testing.M) {
 const (
 	soon = 20 * time.Second // bounds what happens in a second or two
 	tick = 10 * time.Millisecond
-	// goesOn is how soon after a release the tasks in line have run: by
-	// themselves they come after the TTL of their keepers, 15 s.
-	goesOn = 9 * time.Second
 )
 
 // order is the payload of the tasks.
@@ -96,21 +92,11 @@ type env struct {
 	inspector *asynq.Inspector
 }
 
-// home is what lines of tasks call the Redis of an env, and the rest what their
-// keys end with.
-const (
-	home        = "HOME"
-	tasksSuffix = ":tasks:" + home
-	slotSuffix  = ":slot:" + home
-)
-
 func newEnv(t *testing.T) *env {
-	e := newDatabase(t, redistest.Start(t), 0)
-	require.NoError(t, e.Do("SET", asynqmw.HomeKey, home).Error())
-	return e
+	t.Helper()
+	return newDatabase(t, redistest.Start(t), 0)
 }
 
-// newDatabase is newEnv in a database that has no home yet.
 func newDatabase(t *testing.T, server *redistest.Server, db int) *env {
 	e := &env{Server: server, t: t, db: db}
 	e.client = asynq.NewClient(e.redis())
@@ -120,24 +106,17 @@ func newDatabase(t *testing.T, server *redistest.Server, db int) *env {
 	return e
 }
 
-// apart returns a Redis for tasks and one for their locks.
-func apart(t *testing.T) (queues, locks *env) { return newEnv(t), newEnv(t) }
-
 func (e *env) redis() asynq.RedisClientOpt {
 	return asynq.RedisClientOpt{Addr: e.Addr(), DB: e.db}
 }
 
 // keeper is that of one node, on a connection of its own.
 func (e *env) keeper(edit ...func(*renewer.Config)) *renewer.Keeper {
-	return e.keeperAs(e.ClientOption(), edit...)
-}
-
-func (e *env) keeperAs(at rueidis.ClientOption, edit ...func(*renewer.Config)) *renewer.Keeper {
 	cfg := renewer.Config{TTL: renewer.DefaultTTL}
 	for _, f := range edit {
 		f(&cfg)
 	}
-	deployment := redisstore.Deployment{Option: at, TTL: cfg.TTL}
+	deployment := redisstore.Deployment{Option: e.ClientOption(), TTL: cfg.TTL}
 	var store *redisstore.Store
 	require.Eventually(e.t, func() bool { // a busy machine may not connect it in time
 		var err error
@@ -244,24 +223,6 @@ func (e *env) awaitDone(n int) {
 	}
 }
 
-// leaseOf is the key of a user's lock.
-func leaseOf(user string) string { return "lockbeat:{order:" + user + "}" }
-
-// keysOf lists the keys of a user's lock and of what waits for it.
-func (e *env) keysOf(user string) []string {
-	keys, err := e.Do("KEYS", leaseOf(user)+"*").AsStrSlice()
-	require.NoError(e.t, err)
-	return keys
-}
-
-// awaitSlot waits until a task of a user waits in its slot.
-func (e *env) awaitSlot(user string) {
-	e.t.Helper()
-	require.Eventually(e.t, func() bool {
-		return slices.Contains(e.keysOf(user), leaseOf(user)+slotSuffix)
-	}, soon, tick)
-}
-
 // hold takes the lock of a user's orders, until the function that it returns is
 // called.
 func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
@@ -275,42 +236,22 @@ func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
 
 // record is what handlers have run.
 type record struct {
-	mu       sync.Mutex
-	ids      []string // of tasks, in order of their runs
-	running  map[string]bool
-	overlaps int // runs that began while another of the same user ran
+	mu  sync.Mutex
+	ids []string // of tasks, in order of their runs
 }
 
 // handler has tasks of any user take d, and records them.
 func (r *record) handler(
 	d time.Duration, opts ...jobs.Option,
 ) func(*asynqmw.Locks) asynq.Handler {
-	return wrap(byUser, func(ctx context.Context, o order) error {
+	return wrap(byUser, func(ctx context.Context, _ order) error {
 		id, _ := asynq.GetTaskID(ctx)
-		r.begin(id, o.User)
-		defer r.end(o.User)
+		r.mu.Lock()
+		r.ids = append(r.ids, id)
+		r.mu.Unlock()
 		<-time.After(d)
 		return nil
 	}, opts...)
-}
-
-func (r *record) begin(id, user string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ids = append(r.ids, id)
-	if r.running[user] {
-		r.overlaps++
-	}
-	if r.running == nil {
-		r.running = make(map[string]bool)
-	}
-	r.running[user] = true
-}
-
-func (r *record) end(user string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.running[user] = false
 }
 
 // ran are the tasks that have run so far.
@@ -320,35 +261,11 @@ func (r *record) ran() []string {
 	return slices.Clone(r.ids)
 }
 
-// await waits until n have run, and returns them. It takes less than within.
-func (r *record) await(t *testing.T, n int, within time.Duration) []string {
-	t.Helper()
-	require.Eventually(t, func() bool { return len(r.ran()) >= n }, within, time.Millisecond)
-	return r.ran()
-}
-
-// faults records what a keeper's observer is told of trouble in the background.
+// faults hears what a keeper's observer is told of trouble in the background.
 type faults struct {
 	renewer.NopObserver
 
-	mu  sync.Mutex
-	all []renewer.Fault
+	told chan renewer.Fault
 }
 
-func (f *faults) Fault(e renewer.Fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all = append(f.all, e)
-}
-
-// told is what the observer was told, about all tasks.
-func (f *faults) told(t *testing.T) []renewer.Fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, e := range f.all {
-		assert.Empty(t, e.Name, "all tasks are concerned")
-	}
-	return f.all
-}
-
-func (f *faults) observe(cfg *renewer.Config) { cfg.Observer = f }
+func (f faults) Fault(e renewer.Fault) { f.told <- e }

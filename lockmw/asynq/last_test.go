@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // isGone reports whether asynq has let a task go.
@@ -39,111 +37,30 @@ func (e *env) awaitCopy(of string) (copied *asynq.TaskInfo) {
 	return copied
 }
 
-// A task has failed, and is on its last attempt now: it waits, or goes on as a
-// copy that has as many attempts left.
+// A task has failed, and is on its last attempt now: it goes on as a copy that
+// has as many attempts left, and fails no more.
 func TestLastAttemptAfterAFailure(t *testing.T) {
 	t.Parallel()
-	for name, copies := range map[string]bool{"waits": false, "by a copy": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			opts := alone
-			if copies {
-				opts = alone[:1]
-			}
-			fails := true
-			e.serve(e.keeper(), wrap(byUser, func(context.Context, order) error {
-				if fails {
-					fails = false
-					return errors.New("no luck")
-				}
-				return nil
-			}, lockmw.Refuse(), jobs.RetryIn(time.Hour)), workers(4), opts...)
-			id := e.parked("u1", asynq.MaxRetry(1))
-			release := hold(t, e.keeper(), "u1")
-			require.NoError(t, e.inspector.RunTask("default", id))
-			if copies {
-				copied := e.awaitCopy(id)
-				assert.Zero(t, copied.MaxRetry)
-				id = copied.ID
-				require.NoError(t, e.inspector.RunTask("default", id))
-				release()
-			} else {
-				e.awaitState(id, asynq.TaskStateActive)
-				release()
-				e.awaitState(id, asynq.TaskStateCompleted)
-			}
-			require.Eventually(t, func() bool {
-				queue, err := e.inspector.GetQueueInfo("default")
-				return err == nil && queue.Active+queue.Pending == 0 && queue.Archived == 0 &&
-					queue.FailedTotal == 1
-			}, soon, tick, "the one real failure")
-		})
-	}
-}
-
-func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t)
-	var r record
+	fails := true
+	e.serve(e.keeper(), wrap(byUser, func(context.Context, order) error {
+		if fails {
+			fails = false
+			return errReal
+		}
+		return nil
+	}, lockmw.Refuse(), jobs.RetryIn(time.Hour)), workers(4), asynqmw.NoLine())
+	id := e.parked("u1", asynq.MaxRetry(1))
 	release := hold(t, e.keeper(), "u1")
-	defer release()
-	heard := make(chan error, 1)
-	cfg := workers(4)
-	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
-		heard <- err
-	})
-	e.serve(e.keeper(), r.handler(0), cfg, alone...)
-	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second)),
-		asynq.TaskStateArchived)
-	require.Contains(t, info.LastErr,
-		"lockbeat: task not run, and its last attempt may wait no longer: ")
-	var notRun *asynqmw.NotRunError
-	require.ErrorAs(t, <-heard, &notRun)
-	require.ErrorIs(t, notRun, renewer.ErrBusy)
-	assert.Equal(t, jobs.OutcomeFailed, notRun.Outcome)
-	assert.Zero(t, notRun.RetryIn)
-	assert.Empty(t, r.ran())
-}
-
-// Of tasks that come in the same moment one has the lock. Those for which it is
-// free take no room from the one that has to wait.
-func TestTasksOnTheirLastAttemptThatComeTogether(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	const n = 16 // half of them run, half wait: there is no room for more
-	for i := range n {
-		e.enqueue(fmt.Sprint("u", i/2), asynq.MaxRetry(0))
-	}
-	e.serve(e.keeper(), r.handler(20*time.Millisecond), workers(n), alone...)
-	e.awaitDone(n)
-}
-
-// asynq archives a task on its last attempt whose worker is killed: one that
-// waited in its worker was archived so, and had never begun.
-func TestLastAttemptThatCanGoBackWaitsInNoWorker(t *testing.T) {
-	t.Parallel()
-	for name, inLine := range map[string]bool{"in line": true, "out of line": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			var r record
-			release := hold(t, e.keeper(), "u1")
-			opts := alone[:1]
-			if inLine {
-				opts = nil
-			}
-			e.serve(e.keeper(), r.handler(0, lockmw.Wait(time.Hour), jobs.RetryIn(time.Hour)),
-				workers(4), opts...)
-			copied := e.awaitCopy(e.enqueue("u1", asynq.MaxRetry(0)))
-			release()
-			if !inLine {
-				require.NoError(t, e.inspector.RunTask("default", copied.ID))
-			}
-			require.Eventually(t, func() bool { return len(r.ran()) == 1 }, soon, tick)
-		})
-	}
+	require.NoError(t, e.inspector.RunTask("default", id))
+	copied := e.awaitCopy(id)
+	assert.Zero(t, copied.MaxRetry)
+	release()
+	require.NoError(t, e.inspector.RunTask("default", copied.ID))
+	e.awaitState(copied.ID, asynq.TaskStateCompleted)
+	queue, err := e.inspector.GetQueueInfo("default")
+	require.NoError(t, err)
+	assert.Equal(t, 1, queue.FailedTotal, "the one real failure")
 }
 
 func TestCopyIsAsTheOriginal(t *testing.T) {
