@@ -1,9 +1,7 @@
 package ginmw_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -90,33 +88,6 @@ func TestARefusedRequestRunsNoHandler(t *testing.T) {
 	assert.True(t, outer, "middleware further out sees that the chain is aborted")
 }
 
-func TestAKeyFunctionsErrorIsABadRequest(t *testing.T) {
-	t.Parallel()
-	k, store := webtest.Scripted(t)
-	a := post(t, route(
-		ginmw.Middleware(k, func(*gin.Context) lockmw.Set { return lockmw.Invalid(errors.New("none")) }),
-		func(*gin.Context) { assert.Fail(t, "it ran") },
-	))
-	assert.Equal(t, http.StatusBadRequest, a.StatusCode)
-	assert.Empty(t, webtest.Names(store))
-}
-
-// A handler that aborts the chain ends its work: the handlers behind it do not
-// run, and the lock is free.
-func TestAnAbortedChainFreesTheLock(t *testing.T) {
-	t.Parallel()
-	k, store := webtest.Scripted(t)
-	a := post(t, route(
-		ginmw.Middleware(k, accountLock),
-		func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusForbidden, gin.H{"why": "no"}) },
-		func(*gin.Context) { assert.Fail(t, "it ran") },
-	))
-	assert.Equal(t, http.StatusForbidden, a.StatusCode)
-	assert.JSONEq(t, `{"why": "no"}`, a.Text)
-	assert.Empty(t, store.Owner("account:7"))
-	assert.Len(t, store.Calls(script.Release), 1)
-}
-
 // A panic is answered as without the lock, which is free then.
 func TestAPanicFreesTheLock(t *testing.T) {
 	t.Parallel()
@@ -198,24 +169,6 @@ func TestAnAnswerIsBrokenOff(t *testing.T) {
 			require.Error(t, a.Err, a.Text)
 		})
 	}
-}
-
-// A request that has ended while it waited is no success, and no panic for
-// gin.Recovery to log.
-func TestARequestThatEndsWhileItWaitsIsNoSuccess(t *testing.T) {
-	t.Parallel()
-	k, _ := webtest.Scripted(t)
-	release := webtest.Hold(t, k, "account:7")
-	defer release()
-	ctx, end := context.WithCancel(t.Context())
-	router := gin.New()
-	var log bytes.Buffer
-	router.Use(gin.RecoveryWithWriter(&log), func(*gin.Context) { end() })
-	router.POST("/accounts/:id/transfer", ginmw.Middleware(k, accountLock),
-		func(*gin.Context) { assert.Fail(t, "it ran") })
-	a := webtest.Do(router, httptest.NewRequestWithContext(ctx, http.MethodPost, path, http.NoBody))
-	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
-	assert.Empty(t, log.String())
 }
 
 func TestMiddlewareNeedsAKeeperAndAKey(t *testing.T) {
