@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -85,39 +84,6 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			require.ErrorIs(t, err, c.reason)
 			assert.True(t, c.told == nil || c.told(err), err)
 			assert.Empty(t, r.ids)
-		})
-	}
-}
-
-// A job's context ends with the loss of its lock. What its worker tells River
-// then stands; what is made of an error is lockmw's.
-func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
-	t.Parallel()
-	failed := errors.New("failed")
-	for name, c := range map[string]struct {
-		returns error
-		told    func(error) bool
-	}{
-		"an error has it joined": {returns: failed, told: func(err error) bool {
-			return errors.Is(err, failed) && errors.Is(err, renewer.ErrLost)
-		}},
-		"its own snooze goes on":   {returns: river.JobSnooze(time.Hour), told: snoozed},
-		"its own cancel is obeyed": {returns: river.JobCancel(failed), told: cancelled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				k, s := scripted(t)
-				w := rivermw.Wrap(k, byTenant,
-					work(func(ctx context.Context, _ *river.Job[invoice]) error {
-						s.Delete(nameOf("t1"))
-						<-ctx.Done()
-						assert.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
-						return c.returns
-					}))
-				err := w.Work(t.Context(), jobOf("t1"))
-				assert.True(t, c.told(err), err)
-			})
 		})
 	}
 }

@@ -22,29 +22,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Without a line few wait in workers, and the others are snoozed for a moment,
-// in no order.
-func TestContendedJobsWithoutALine(t *testing.T) {
-	t.Parallel()
-	const n = 12
-	e := newEnv(t)
-	var r record
-	workers := [2]river.Worker[invoice]{}
-	for i := range workers {
-		workers[i] = r.worker(e.keeper(), 10*time.Millisecond, jobs.RetryIn(50*time.Millisecond))
-	}
-	for _, w := range workers {
-		e.client(w, quick(10))
-	}
-	for range n {
-		e.insert("t1", river.InsertOpts{MaxAttempts: 1})
-	}
-	e.awaitDone(n)
-	assert.Len(t, r.ids, n)
-	assert.Zero(t, r.overlaps)
-	require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
-}
-
 // Jobs that wait for busy locks, as they are told to, leave workers to a job
 // whose lock is free.
 func TestFewJobsWithoutALineWaitInWorkers(t *testing.T) {
@@ -88,17 +65,12 @@ func (h hearsNothing) HandleError(
 	return nil
 }
 
-// A holder that is no job works for longer than a job waits in its worker. The
-// jobs are called when it releases the lock, and not before, in order. The
-// operator hears of no error. River's own role suffices for it, and its tables
-// may be in a schema of their own, reached by database/sql.
-func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
+// River's own role suffices for jobs in line, and its tables may be in a schema
+// of their own, reached by database/sql. A notification brings them, also a
+// unique one, and the operator hears of no error.
+func TestJobsInLineOfADatabaseThatIsNotAsByDefault(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) (*env, jobs.Option){
-		"as by default": func(t *testing.T) (*env, jobs.Option) {
-			e := newEnv(t)
-			return e, rivermw.InLine(e.pool)
-		},
 		"few rights": withFewRights, "a schema": inASchema,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,27 +83,18 @@ func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
 			cfg.FetchPollInterval = time.Hour // only a notification brings them
 			cfg.ErrorHandler = hearsNothing{t: t}
 			e.client(r.worker(e.keeper(told.observe), 0, line), cfg)
-			first := e.insert("t1")
-			e.awaitSlot("t1")
 			unique := river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
-			ids := []int64{first, e.parked("t1"), e.parked("t1", unique)}
+			id := e.parked("t1", unique)
 			again, err := e.inserter().Insert(t.Context(), invoice{Tenant: "t1"}, &unique)
 			require.NoError(t, err)
 			assert.True(t, again.UniqueSkippedAsDuplicate, "it stands in line")
-			job := e.awaitSnoozed(first)
+			job := e.awaitSnoozed(id)
 			assert.Empty(t, job.Errors)
 			assert.Zero(t, job.Attempt)
 			assert.Greater(t, time.Until(job.ScheduledAt), 10*time.Second)
-			require.Eventually(t, func() bool {
-				return strings.Contains(strings.Join(e.keysOf("t1"), " "), ":waiters")
-			}, soon, tick, "the process waits for the first")
-			begun := time.Now()
 			release()
-			ran := r.await(t, len(ids), goesOn)
-			if time.Since(begun) < time.Second { // else one may have been passed over
-				assert.Equal(t, ids, ran)
-			}
-			e.awaitDone(len(ids))
+			r.await(t, 1, goesOn)
+			e.awaitDone(1)
 			assert.Empty(t, told.told())
 		})
 	}
@@ -273,7 +236,7 @@ func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
 	assert.Greater(t, time.Until(job.ScheduledAt), 30*time.Minute)
 }
 
-// The pool is on another database than the client, or on none that answers.
+// The pool is on another database than the client, or on one without River.
 // Jobs run, but not in line, and the observer is told once.
 func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 	t.Parallel()
@@ -289,7 +252,6 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 			server, _ := migrated()
 			return server.DSN()
 		}, "and its Config.Schema: "},
-		"none": {func(e *env) string { return e.dsn + " port=1" }, "failed to connect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,73 +16,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
-
-// A job that is replaced, and returns an error of its own, is cancelled: that
-// is told, and it does not run again.
-func TestReplacedJobThatFailsIsCancelled(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	began := make(chan struct{}, 2)
-	e.client(rivermw.Wrap(e.keeper(), byTenant,
-		work(func(ctx context.Context, job *river.Job[invoice]) error {
-			began <- struct{}{}
-			if job.Priority == 1 {
-				return nil
-			}
-			<-ctx.Done()
-			return errors.New("the disk is full")
-		}), lockmw.Replace()), quick(2))
-	replaced := e.insert("t1", river.InsertOpts{Priority: 2})
-	<-began
-	newest := e.insert("t1")
-	job := e.awaitState(replaced, rivertype.JobStateCancelled)
-	require.Len(t, job.Errors, 1)
-	assert.Contains(t, job.Errors[0].Error, "the disk is full")
-	e.awaitState(newest, rivertype.JobStateCompleted)
-}
-
-func TestJobThatIsCancelledWhileItWaitsInItsWorker(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "t1")
-	cfg := quick(1)
-	cfg.JobTimeout = -1
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool), lockmw.Wait(time.Hour)), cfg)
-	id := e.insert("t1")
-	e.awaitSlot("t1")
-	_, err := e.inserter().JobCancel(t.Context(), id)
-	require.NoError(t, err)
-	e.awaitState(id, rivertype.JobStateCancelled)
-	release()
-	assert.Empty(t, r.ids)
-}
-
-// A client that stops lets go of a job that waits in its worker: another client
-// has it.
-func TestJobOfAClientThatStops(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "t1")
-	w := r.worker(e.keeper(), 0, rivermw.InLine(e.pool), lockmw.Wait(soon))
-	cfg := quick(4)
-	cfg.JobTimeout = -1
-	client := e.client(w, cfg)
-	id := e.insert("t1", river.InsertOpts{MaxAttempts: 1})
-	e.awaitSlot("t1")
-	require.NoError(t, client.StopAndCancel(t.Context()))
-	job := e.await(id, func(j *rivertype.JobRow) bool { return j.State != rivertype.JobStateRunning })
-	assert.Zero(t, job.Attempt)
-	assert.Empty(t, job.Errors)
-	release()
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(4))
-	e.awaitDone(1)
-}
 
 // A test of a worker calls it with arguments alone.
 func TestJobWithoutARow(t *testing.T) {
