@@ -2,9 +2,7 @@ package httpmw_test
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -50,34 +48,6 @@ func awaitWaiter(t *testing.T, s *script.Store, name string) {
 	assert.Eventually(t, func() bool { return s.Watchers(name) > 0 }, soon, tick)
 }
 
-func TestClientGoneWhileItWaits(t *testing.T) {
-	t.Parallel()
-	for proto, edit := range protocols {
-		t.Run(proto, func(t *testing.T) {
-			t.Parallel()
-			k, store := scripted(t)
-			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
-			h, ended := ending(httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Hour))(never(t)))
-			s := serve(t, h, edit)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				awaitWaiter(t, store, "a")
-				cancel()
-			}()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
-			require.NoError(t, err)
-			res, err := s.Client().Do(req)
-			if err == nil {
-				_ = res.Body.Close()
-			}
-			require.ErrorIs(t, err, context.Canceled)
-			assert.Nil(t, within(t, ended), "no panic")
-			assert.Zero(t, store.Watchers("a"))
-		})
-	}
-}
-
 // A client that left was a panic, which gin.Recovery logged, and of which
 // others made a 500.
 func TestAClientThatHasGoneIsNoPanic(t *testing.T) {
@@ -121,34 +91,6 @@ func TestClientGoneWithItsBodyRead(t *testing.T) {
 			awaitWaiter(t, store, "7")
 			require.NoError(t, conn.Close())
 			assert.Nil(t, within(t, ended), "no panic")
-		})
-	}
-}
-
-// The client is there, but the server's own context has ended: no empty 200.
-func TestServerThatCancelsItsRequests(t *testing.T) {
-	t.Parallel()
-	for proto, edit := range protocols {
-		t.Run(proto, func(t *testing.T) {
-			t.Parallel()
-			k, store := scripted(t)
-			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
-			base, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-			defer cancel()
-			s := serve(t, httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Hour))(never(t)), edit,
-				func(s *httptest.Server) {
-					s.Config.BaseContext = func(net.Listener) context.Context { return base }
-				})
-			go func() {
-				awaitWaiter(t, store, "a")
-				cancel()
-			}()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
-			require.NoError(t, err)
-			res, err := s.Client().Do(req)
-			require.NoError(t, err)
-			requireProblem(t, read(res), http.StatusServiceUnavailable, httpguard.TypeTimeout)
-			require.NoError(t, res.Body.Close())
 		})
 	}
 }

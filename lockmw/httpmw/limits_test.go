@@ -1,9 +1,6 @@
 package httpmw_test
 
 import (
-	"context"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
@@ -19,7 +15,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // limited runs f in a bubble with a keeper whose store has limits.
@@ -35,8 +30,6 @@ func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set) (free func()) {
 	require.NoError(t, err)
 	return func() { require.NoError(t, exit(nil)) }
 }
-
-func noop(context.Context) error { return nil }
 
 // What is answered when a limit is full: how many it lets run, and not what it
 // is called.
@@ -54,15 +47,6 @@ func TestFullLimits(t *testing.T) {
 		after  time.Duration
 	}{
 		"wait ran out": {two, nil, 429, httpguard.TypeLimit, full, lockmw.DefaultWait},
-		"short wait": {
-			two, options{lockmw.Wait(time.Second)}, 429, httpguard.TypeLimit, full, time.Second,
-		},
-		"at once": {two, options{refuse}, 429, httpguard.TypeLimit, full, 0},
-		"the later one": {
-			two,
-			options{refuse, lockmw.Wait(time.Second)},
-			429, httpguard.TypeLimit, full, time.Second,
-		},
 		"one of several": {
 			lockmw.All(lockmw.Limit("all", 20), two),
 			options{refuse},
@@ -100,52 +84,4 @@ func TestFullLimits(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A handler's own limit, answered by Respond.
-func TestRespondToAFullLimit(t *testing.T) {
-	t.Parallel()
-	limited(t, func(t *testing.T, k *renewer.Keeper) {
-		defer fill(t, k, lockmw.Limit(secret, 1))()
-		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			httpmw.Respond(w, r,
-				lockmw.Run(r.Context(), k, lockmw.Limit(secret, 1), noop, lockmw.Refuse()))
-		})
-		p := requireProblem(t, do(h, get(t, "/")), http.StatusTooManyRequests, httpguard.TypeLimit)
-		assert.Contains(t, p.Detail, "limit of 1 at once")
-	})
-}
-
-// gone is a store that has no answer to an acquire.
-type gone struct{ store.Store }
-
-func (gone) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	<-ctx.Done()
-	return []store.Grant{{Err: ctx.Err()}}
-}
-
-// While the store is away, a server admits its share of a limit by itself, and
-// the others hear 503.
-func TestLocalShareOfAServer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := webtest.Keeper(t, engine.Of(gone{memory.New().Engine()}))
-		goOn := make(chan struct{})
-		var runs atomic.Int32
-		h := httpmw.Middleware(k, byName(lockmw.Limit("a", 9)), lockmw.LocalShare(2))(
-			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				assert.Zero(t, lockmw.Fence(r.Context()))
-				runs.Add(1)
-				<-goOn
-				ok(w, r)
-			}))
-		answered := crowd(t, 2, h, func() *http.Request { return get(t, "/") })
-		<-time.After(4 * k.Config().RequestTimeout) // a question, a pause, and another one
-		synctest.Wait()
-		assert.EqualValues(t, 2, runs.Load())
-		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable,
-			httpguard.TypeUnavailable)
-		close(goOn)
-		answered()
-	})
 }

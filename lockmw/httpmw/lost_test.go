@@ -135,36 +135,19 @@ func flushed(w http.ResponseWriter)    { _ = http.NewResponseController(w).Flush
 func oldFlushed(w http.ResponseWriter) { w.(http.Flusher).Flush() }
 func created(w http.ResponseWriter)    { w.WriteHeader(http.StatusCreated) }
 
-// The handler had finished when the store said, at the release, that
-// the lock was lost: what it has answered stands.
-func TestLostAtTheRelease(t *testing.T) {
+// Of an answer that has begun, only the end can still be kept back. So it is of
+// a protocol changed over to, unlike other statuses below 200.
+func TestLostWhenOnlyAStatusWasWritten(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		h      http.HandlerFunc
-		status int
-		body   string
-	}{
-		"answered":     {ok, 200, "done"},
-		"not answered": {func(http.ResponseWriter, *http.Request) {}, 503, ""},
+	for _, status := range []int{
+		http.StatusSwitchingProtocols, http.StatusOK, http.StatusNoContent, http.StatusNotFound,
 	} {
 		k, s := scripted(t)
 		s.Script(script.Release, script.Gone())
-		a := do(httpmw.Middleware(k, byName("a"))(c.h), get(t, "/"))
-		assert.Equal(t, c.status, a.StatusCode, name)
-		assert.Equal(t, c.body, a.Text, name)
+		h := httpmw.Middleware(k, byName("a"), lockmw.Strict())(http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) }, status)
 	}
-}
-
-// A protocol changed over to is an answer, unlike other statuses below 200.
-func TestLostWhenAProtocolWasChangedOverTo(t *testing.T) {
-	t.Parallel()
-	k, s := scripted(t)
-	s.Script(script.Release, script.Gone())
-	h := httpmw.Middleware(k, byName("a"),
-		lockmw.Strict())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusSwitchingProtocols)
-	}))
-	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) })
 }
 
 func TestReleaseThatFailsIsNoLoss(t *testing.T) {
@@ -276,7 +259,19 @@ func TestErrorOfIsWhatRespondAnswers(t *testing.T) {
 		status        int
 		typ, document string
 	}{
-		"held":       {renewer.ErrBusy, 409, httpguard.TypeBusy, "Another request holds the lock"},
+		"held": {renewer.ErrBusy, 409, httpguard.TypeBusy, "Another request holds the lock"},
+		"full": {
+			&renewer.Error{Kind: renewer.ErrBusy, Limit: 1}, 429, httpguard.TypeLimit,
+			"limit of 1 at once",
+		},
+		"replaced, unrun": {
+			&renewer.Error{Kind: renewer.ErrBusy, Err: renewer.ErrReplaced}, 409,
+			httpguard.TypeReplaced, "has not been carried out",
+		},
+		"replaced": {
+			&renewer.LostError{Reason: renewer.ReasonReplaced}, 409, httpguard.TypeReplaced,
+			"may have been done",
+		},
 		"a bad key":  {httpmw.ErrKey, 400, httpguard.TypeBadRequest, "does not say what to lock"},
 		"any other":  {errors.New(secret), 500, "about:blank", ""},
 		"an *Error":  {&httpmw.Error{Status: 423, Err: renewer.ErrBusy}, 423, httpguard.TypeBusy, ""},

@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
@@ -72,55 +70,5 @@ func TestAnswersToRequestsThatWereReplaced(t *testing.T) {
 				assert.Equal(t, http.StatusOK, (<-third).StatusCode)
 			})
 		})
-	}
-}
-
-// One that waits for the newest place is refused as one that waits, whatever
-// was said before.
-func TestTheNewestRequestWaitsInVain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := webtest.Keeper(t, memory.New())
-		release := hold(t, k, secret)
-		h := httpmw.Middleware(k, byName(secret), lockmw.Refuse(), lockmw.Latest())(never(t))
-		begun := time.Now()
-		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpguard.TypeBusy)
-		assert.Equal(t, lockmw.DefaultWait, time.Since(begun))
-		release()
-	})
-}
-
-// What no request can have is told of when the program starts.
-func TestReplaceThatCannotBeMeant(t *testing.T) {
-	t.Parallel()
-	known, _ := scripted(t)
-	k := webtest.Keeper(t, memory.New())
-	func() {
-		defer func() {
-			text, _ := recover().(string)
-			assert.Contains(t, text, "a *script.Store does not know")
-		}()
-		httpmw.Middleware(known, byName("a"), lockmw.Replace())
-	}()
-	// the later one counts
-	h := httpmw.Middleware(known, byName("a"), lockmw.Replace(), lockmw.Refuse())
-	assert.Equal(t, http.StatusOK, do(h(http.HandlerFunc(ok)), get(t, "/")).StatusCode)
-
-	a := do(httpmw.Middleware(k, byName(lockmw.Limit("a", 2)), lockmw.Replace())(never(t)), get(t, "/"))
-	requireProblem(t, a, http.StatusInternalServerError, "about:blank")
-}
-
-// A handler that returns the error of a lock of its own is answered for by it.
-func TestRespondToReplaced(t *testing.T) {
-	t.Parallel()
-	for err, says := range map[error]string{
-		&renewer.Error{Kind: renewer.ErrBusy, Err: renewer.ErrReplaced}: "has not been carried out",
-		&renewer.LostError{Reason: renewer.ReasonReplaced}:              "may have been done",
-	} {
-		e := httpmw.ErrorOf(err)
-		require.Equal(t, http.StatusConflict, e.Status)
-		assert.Equal(t, httpguard.TypeReplaced, e.Type)
-		assert.Contains(t, e.Detail, says)
-		assert.Zero(t, e.RetryAfter)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -191,24 +190,6 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 		}
 	}
 	assert.False(t, asked(s))
-}
-
-// Who waits is sent away at once, who is at it may finish.
-func TestShutdownWhileARequestWaits(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		release := hold(t, k, secret)
-		done, stopped := make(chan answer), make(chan error)
-		go func() { done <- do(httpmw.Middleware(k, byName(secret))(never(t)), get(t, "/")) }()
-		synctest.Wait()
-		begun := time.Now()
-		go func() { stopped <- k.Shutdown(t.Context()) }()
-		p := requireProblem(t, <-done, http.StatusServiceUnavailable, httpguard.TypeUnavailable)
-		assert.Contains(t, p.Detail, "shutting down")
-		assert.Zero(t, time.Since(begun))
-		release()
-		require.NoError(t, <-stopped)
-	})
 }
 
 func TestHeadGetsHeadersOnly(t *testing.T) {

@@ -57,30 +57,3 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 		})
 	}
 }
-
-// A lock on a route without its wildcard, or under a router that says nothing
-// of routes, is a 500 for every request: the developer is told why, once, where
-// the server's trouble is told. Neither that nor the answer has anything of the
-// request in it.
-func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
-	t.Parallel()
-	k, o := observed(t)
-	h := httpmw.Middleware(k, byPath)(never(t))
-	mux := http.NewServeMux()
-	mux.Handle("/accounts/{nr}", h)
-	for range 2 {
-		p := requireProblem(t, do(mux, get(t, "/accounts/"+secret)),
-			http.StatusInternalServerError, "about:blank")
-		assert.Contains(t, p.Detail, "is told what is wrong")
-		requireProblem(t, do(h, get(t, "/accounts/"+secret)),
-			http.StatusInternalServerError, "about:blank")
-	}
-	errs := o.SetUp(t)
-	require.Len(t, errs, 1, "once")
-	assert.Contains(t, errs[0], `the route "/accounts/{nr}" has no wildcard {id}`)
-	assert.NotContains(t, errs[0], secret)
-	// without an observer it is told to no one
-	k, _ = scripted(t)
-	requireProblem(t, do(httpmw.Middleware(k, byPath)(never(t)), get(t, "/")),
-		http.StatusInternalServerError, "about:blank")
-}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
-	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // With its writer tracked, a handler gives the answer that it gives without,
@@ -62,20 +61,6 @@ func TestATrackedAnswerIsTheSame(t *testing.T) {
 			assert.Equal(t, plainStatus, status)
 			assert.Equal(t, plainBody, body)
 		})
-	}
-}
-
-// Of an answer that has begun, only the end can still be kept back.
-func TestLostWhenOnlyAStatusWasWritten(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusNotFound} {
-		k, s := scripted(t)
-		s.Script(script.Release, script.Gone())
-		h := httpmw.Middleware(k, byName("a"),
-			lockmw.Strict())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-		}))
-		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) }, status)
 	}
 }
 

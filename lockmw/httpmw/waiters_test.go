@@ -131,20 +131,3 @@ func byUser(r *http.Request) string { return r.Header.Get("User") }
 func eve(*http.Request) string { return "eve" }
 
 func nobody(*http.Request) string { return "" }
-
-// A request that does not say whose it is asks for no lock.
-func TestAClientThatIsNotKnown(t *testing.T) {
-	t.Parallel()
-	k, s := scripted(t)
-	bound := httpmw.MaxWaitersPerClient(1, nobody)
-	for _, h := range []http.Handler{
-		httpmw.Middleware(k, byName("a"), bound)(never(t)),
-		httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
-			assert.Fail(t, "it ran")
-		}, bound),
-	} {
-		r := post(t, `{"Account":"7"}`)
-		requireProblem(t, do(h, r), http.StatusBadRequest, httpguard.TypeBadRequest)
-		assert.False(t, asked(s))
-	}
-}

@@ -93,17 +93,3 @@ func TestHijackedConnection(t *testing.T) {
 		})
 	}
 }
-
-// http.MaxBytesReader looks for a method of the server's own writer:
-// it closes the connection of who sends too much.
-func TestMaxBytesReaderClosesTheConnection(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	s := serve(t, httpmw.Middleware(k,
-		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 10))
-		assert.Error(t, err)
-	})))
-	a := send(t, s, http.MethodPost, "/", strings.NewReader(repeat("x", 1000)))
-	assert.True(t, a.Close, "Connection: close")
-}
