@@ -2,14 +2,12 @@ package idempotent_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
@@ -135,25 +133,6 @@ func TestAFullLimitIs429(t *testing.T) {
 		httpguard.TypeLimit)
 }
 
-func TestALockThatARequestDoesNotName(t *testing.T) {
-	t.Parallel()
-	for name, key := range map[string]func(*http.Request) lockmw.Set{
-		"an error": byName(lockmw.Invalid(errors.New(secret))),
-		"empty":    byName(lockmw.All("")),
-		"too many": byName(lockmw.All(lockmw.Limit(secret, 1), lockmw.Limit(secret, 1))),
-	} {
-		k, s := scripted(t)
-		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Lock: key})(
-			http.HandlerFunc(ok))
-		requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusBadRequest,
-			httpguard.TypeBadRequest)
-		assert.NotContains(t, names(s), secret, name)
-		for _, name := range names(s) {
-			assert.Empty(t, s.RecordOf(name))
-		}
-	}
-}
-
 // A lock that is invalid may say how the request is answered.
 func TestAnInvalidLockDecidesTheStatus(t *testing.T) {
 	t.Parallel()
@@ -185,32 +164,5 @@ func TestAClientThatLeavesWhileItsRequestWaitsForTheLock(t *testing.T) {
 		release()
 		assert.Zero(t, l.begun)
 		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), "k", "paper")).Code)
-	})
-}
-
-// The loss of the lock ends the handler's context, and is a 503 if the handler
-// has not answered.
-func TestTheLockOfAHandlerIsLost(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		lose := true
-		h := idempotent.Middleware(k, idempotent.Config{
-			Caller: byUser, Recorder: l, Lock: byName(lockmw.All(customer)),
-		})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if lose {
-				lose = false
-				s.Delete(customer)
-				<-r.Context().Done()
-				assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
-				assert.False(t, lockmw.Held(r.Context(), customer))
-				return
-			}
-			charging(w, r)
-		}))
-		requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusServiceUnavailable,
-			httpguard.TypeLost)
-		w := answered(h, order(t.Context(), "k", "pen"))
-		require.Equal(t, http.StatusCreated, w.Code)
-		assert.Equal(t, []string{"pen"}, l.charges)
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -46,21 +45,6 @@ func TestRequestsThatChangeNothingPassThrough(t *testing.T) {
 		assert.Equal(t, 3, ran, method)
 		assert.Empty(t, s.Calls(script.Acquire), method)
 	}
-}
-
-// A wildcard that the route does not have is the server's fault, here too.
-func TestWildcardsThatTheRouteDoesNotHave(t *testing.T) {
-	t.Parallel()
-	k, o := observed(t)
-	mux := http.NewServeMux()
-	mux.Handle("POST /orders", idempotent.Middleware(k, idempotent.Config{
-		Caller: byUser, Lock: httpmw.PathInt("account", "ID"),
-	})(http.HandlerFunc(ok)))
-	for range 3 {
-		w := answered(mux, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusInternalServerError, w.Code)
-	}
-	require.Len(t, o.SetUp(t), 1)
 }
 
 // A Caller, or a Lock, that is empty is answered with 400, and the observer is
