@@ -295,14 +295,6 @@ func (e *env) keysOf(tenant string) []string {
 	return keys
 }
 
-// awaitSlot waits until a job of a tenant's waits in its worker.
-func (e *env) awaitSlot(tenant string) {
-	e.t.Helper()
-	require.Eventually(e.t, func() bool {
-		return strings.Contains(strings.Join(e.keysOf(tenant), " "), ":slot:")
-	}, soon, tick)
-}
-
 // hold takes a tenant's lock, until the function that it returns is called.
 func hold(t testing.TB, k *renewer.Keeper, tenant string) (release func()) {
 	t.Helper()

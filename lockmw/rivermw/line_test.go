@@ -82,7 +82,7 @@ func TestJobsInLineOfADatabaseThatIsNotAsByDefault(t *testing.T) {
 			cfg := quick(4)
 			cfg.FetchPollInterval = time.Hour // only a notification brings them
 			cfg.ErrorHandler = hearsNothing{t: t}
-			e.client(r.worker(e.keeper(told.observe), 0, line), cfg)
+			e.client(r.worker(e.keeper(told.observe), 0, line, lockmw.Refuse()), cfg)
 			unique := river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
 			id := e.parked("t1", unique)
 			again, err := e.inserter().Insert(t.Context(), invoice{Tenant: "t1"}, &unique)
@@ -142,7 +142,7 @@ func TestCalledJobComesBeforeLaterOnes(t *testing.T) {
 	e := newEnv(t)
 	var r record
 	release := hold(t, e.keeper(), "t1")
-	client := e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(1))
+	client := e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool), lockmw.Refuse()), quick(1))
 	called := e.parked("t1")
 	paused, stop := client.Subscribe(river.EventKindQueuePaused)
 	defer stop()
@@ -184,9 +184,8 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	var r record
 	var told faults
 	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(e.pool)), quick(4))
-	e.insert("t1")
-	e.awaitSlot("t1")
+	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(e.pool), lockmw.Refuse()), quick(4))
+	e.parked("t1") // the process waits in its place
 	deleted, cancelled, dead := e.parked("t1"), e.parked("t1"), e.parked("t1")
 	later := e.insert("t1", river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
 	e.place("default", later)
@@ -221,9 +220,8 @@ func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
 	release := hold(t, e.keeper(), "t1")
 	e.client(rivermw.Wrap(e.keeper(), byTenant,
 		work(func(context.Context, *river.Job[invoice]) error { return river.JobSnooze(time.Hour) }),
-		rivermw.InLine(e.pool)), quick(4))
-	e.insert("t1")
-	e.awaitSlot("t1")
+		rivermw.InLine(e.pool), lockmw.Refuse()), quick(4))
+	e.parked("t1") // the process waits in its place
 	id := e.parked("t1")
 	marked := func(j *rivertype.JobRow) bool {
 		return strings.Contains(string(j.Metadata), "[lock_hash=")
