@@ -45,6 +45,7 @@ type fake struct {
 	late   []string                           // who has not come, if none is woken
 	states map[string][]jobs.State            // what tasks do, one after the other
 	fails  error                              // of the queue
+	deaf   error                              // of the line, to those who come
 	silent error                              // of the line, when it is told something
 	home   string                             // what it is called, if that is no "home"
 	heard  []string                           // what the line and the queue were told
@@ -92,6 +93,9 @@ func (f *fake) told() []string {
 }
 
 func (f *fake) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
+	if f.deaf != nil {
+		return contract.Arrived{}, f.deaf
+	}
 	at, several := f.ats[a.Name]
 	if !several {
 		at = f.at
@@ -316,11 +320,8 @@ func TestTasksInLineAreCounted(t *testing.T) {
 	})
 }
 
-// What becomes of tasks is said after Shutdown too, but nobody looks at the
-// line any more. Their queue may be closed by then: the observer hears of it
-// only if it fails before. The process that waits in the place of the first
-// task waits as the operation that people know, and is no caller who is granted
-// a lock.
+// The process that waits in the place of the first task waits as the operation
+// that people know, and is no caller who is granted a lock.
 func TestTheProcessWaitsAsTheTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
@@ -338,24 +339,6 @@ func TestTheProcessWaitsAsTheTask(t *testing.T) {
 		require.NoError(t, held.Release(t.Context()))
 		synctest.Wait()
 		assert.EqualValues(t, 1, f.parked.standBys.Load())
-	})
-}
-
-func TestAfterShutdown(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
-		f.at = contract.Arrived{Ahead: 1}
-		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
-		v.Refused(errBusy, true)
-		stand(t, v)
-		f.told()
-		f.states["2"], f.fails = []jobs.State{jobs.StateGone}, errors.New("closed pool")
-		require.NoError(t, k.Shutdown(t.Context()))
-		f.wake = []string{"2"}
-		v.Copied(false)
-		<-time.After(time.Minute)
-		assert.Equal(t, []string{"gone 1"}, f.told())
-		assert.Nil(t, f.parked.fault.Load())
 	})
 }
 

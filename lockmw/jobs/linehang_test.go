@@ -199,3 +199,65 @@ func TestALineThatTakesNoWord(t *testing.T) {
 		})
 	}
 }
+
+// A task that can't ask a line, of one lock or of several, is as one without.
+func TestALineThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	three := func() int { return 3 }
+	for _, wants := range [][]names.Want{lockA, {{Name: "a", Limit: three}, {Name: "b", Limit: three}}} {
+		inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+			f.deaf = renewer.ErrUnavailable
+			busy := &renewer.Error{Kind: renewer.ErrBusy, Name: "a"}
+			if len(wants) > 1 {
+				busy.Limit = 3
+			}
+			v := l.Visit(wants, jobs.Delivery{Queue: "q", ID: "1"}, "")
+			again, _ := v.Refused(busy, true)
+			require.True(t, again)
+			wait, place := stand(t, v)
+			assert.Zero(t, wait)
+			assert.Nil(t, place)
+			again, place = v.Refused(busy, true)
+			assert.False(t, again)
+			assert.Nil(t, place)
+		})
+	}
+}
+
+// A task whose turn has come, and that could not ask for the lock then, leaves
+// the line: the next one is called.
+func TestATurnWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+		f.at.Ask = true
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+		v.Refused(errBusy, true)
+		stand(t, v)
+		f.told()
+		again, place := v.Refused(renewer.ErrUnavailable, false)
+		assert.False(t, again)
+		assert.Nil(t, place)
+		assert.Equal(t, []string{"left 1"}, f.told())
+	})
+}
+
+// What becomes of tasks is said after Shutdown too, but nobody looks at the
+// line any more. Their queue may be closed by then: the observer hears of it
+// only if it fails before.
+func TestAfterShutdown(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
+		f.at = contract.Arrived{Ahead: 1}
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+		v.Refused(errBusy, true)
+		stand(t, v)
+		f.told()
+		f.states["2"], f.fails = []jobs.State{jobs.StateGone}, errors.New("closed pool")
+		require.NoError(t, k.Shutdown(t.Context()))
+		f.wake = []string{"2"}
+		v.Copied(false)
+		<-time.After(time.Minute)
+		assert.Equal(t, []string{"gone 1"}, f.told())
+		assert.Nil(t, f.parked.fault.Load())
+	})
+}
