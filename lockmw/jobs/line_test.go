@@ -417,6 +417,20 @@ func TestSeveralLines(t *testing.T) {
 			"look in all", "arrive tenant, most 3, since 7 2s", "moved in all",
 		}, f.told())
 
+		t.Log("it asks again: it is known where it stands")
+		in(contract.Arrived{Ask: true, Since: 7}, contract.Arrived{Ask: true, Since: 7})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		v = l.Visit(two, of, "")
+		v.Stand(ctx, 0)
+		f.told()
+		again, _ := v.Refused(full("all"), true)
+		assert.True(t, again)
+		v.Stand(ctx, 0)
+		assert.Equal(t, []string{
+			"arrive tenant, most 3, since 7 1s", "arrive all, most 20, since 7 1s",
+		}, f.told())
+
 		t.Log("its turn has come in both")
 		in(turn, turn)
 		v = l.Visit(two, of, "")
