@@ -95,28 +95,6 @@ func TestACallThatIsRefusedItsLockLeavesNothing(t *testing.T) {
 	}
 }
 
-// The loss of a call's lock ends its handler's context, and is LOCK_LOST.
-func TestTheLockOfACallIsLost(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k, locked())
-		s.handle = func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			if s.runs == 1 {
-				lose(b.store, account(r))
-				<-ctx.Done()
-				b.store.Delete(account(r))
-				return nil, ctx.Err()
-			}
-			return &pb.SimpleResponse{Username: account(r)}, nil
-		}
-		_, err := s.order(t.Context(), "k", "pen")
-		require.Equal(t, lost, verdictOf(t, err))
-		got, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		require.Equal(t, "pen", got)
-	})
-}
-
 func TestLocksThatCantBeMeant(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -134,18 +112,4 @@ func TestLocksThatCantBeMeant(t *testing.T) {
 			newShop(k, locked(opts...))
 		}()
 	}
-}
-
-// A key that no lock can have is the caller's fault, and nothing is asked for.
-func TestACallWithoutANameForItsLock(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k, locked())
-		_, err := s.order(t.Context(), "k", "")
-		require.Equal(t, invalid, verdictOf(t, err))
-		require.Zero(t, s.runs)
-		got, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		require.Equal(t, "pen", got)
-	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -139,20 +138,6 @@ func TestBlockedOperationsEndWithTheLock(t *testing.T) {
 		require.Equal(t, "LOCK_LOST", verdictOf(t, err).reason)
 		require.Positive(t, ended)
 		require.Equal(t, []time.Duration{ended, ended}, []time.Duration{sent, received})
-	})
-}
-
-func TestMaxHoldEndsAStream(t *testing.T) {
-	t.Parallel()
-	const maxHold = time.Minute / 2 // at the same instant either could end it
-	inBubble(t, func(t *testing.T, b *bubble) {
-		err := serveStream(b.k, newStream(t.Context()), func(s grpc.ServerStream) error {
-			return s.RecvMsg(nil)
-		}, lockmw.MaxHold(maxHold))
-		require.Equal(t, maxHold, b.passed())
-		var loss *renewer.LostError
-		require.ErrorAs(t, err, &loss)
-		require.Equal(t, renewer.ReasonMaxHold, loss.Reason)
 	})
 }
 

@@ -4,13 +4,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
@@ -36,22 +34,4 @@ func TestReplacedStream(t *testing.T) {
 		require.Equal(t, replaced, verdictOf(t, err))
 		require.ErrorIs(t, err, renewer.ErrReplaced)
 	})
-}
-
-// What no call can have is told of when the program starts.
-func TestReplaceThatCannotBeMeant(t *testing.T) {
-	t.Parallel()
-	known, _ := scripted(t)
-	for says, f := range map[string]func(){
-		"a *script.Store does not know": func() { grpcmw.UnaryServerInterceptor(known, lockmw.Replace()) },
-	} {
-		func() {
-			defer func() {
-				text, _ := recover().(string)
-				assert.Contains(t, text, says)
-			}()
-			f()
-		}()
-	}
-	grpcmw.UnaryServerInterceptor(known, lockmw.Replace(), lockmw.Refuse()) // the later one counts
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -46,25 +45,6 @@ func TestUnaryCallRunsUnderItsLock(t *testing.T) {
 	require.Equal(t, codes.Unimplemented, verdictOf(t, err).code,
 		"a method without a rule passes through")
 	require.Len(t, store.Calls(script.Acquire), 1)
-}
-
-func TestWaitRunsOut(t *testing.T) {
-	t.Parallel()
-	for want, opts := range map[time.Duration][]grpcmw.Option{
-		lockmw.DefaultWait: nil,
-		2 * time.Second:    {lockmw.Refuse(), lockmw.Wait(2 * time.Second)},
-		0:                  {lockmw.Wait(time.Hour), lockmw.Refuse()},
-	} {
-		calling(t, func(t *testing.T, b *bubble, do call) {
-			defer hold(t, b.k, "a1")()
-			err := do(t.Context(), never)
-			require.Equal(t, want, b.passed())
-			requireBusy(t, err)
-			var whole *renewer.Error
-			require.ErrorAs(t, err, &whole, "interceptors further out can tell the rest")
-			require.Equal(t, "a1", whole.Name)
-		}, opts...)
-	}
 }
 
 func TestTheCallsOwnErrorPassesUnchanged(t *testing.T) {
