@@ -39,9 +39,7 @@ func (s server) breaker(t *testing.T) *redisstore.Engine {
 	client := s.userNamed(t, "breaks", redisstore.DefaultPrefix,
 		strings.Fields(redisstore.LookRights+" "+redisstore.BreakRights+" "+
 			redisstore.BreakLimitRights)...)
-	locks, err := redisstore.NewEngine(client, redisstore.ToInspect())
-	require.NoError(t, err)
-	t.Cleanup(locks.Close)
+	locks := storeOn(t, client, redisstore.ToInspect())
 	return locks
 }
 

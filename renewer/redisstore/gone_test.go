@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,10 +77,7 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
-		strings.Fields(redisstore.Rights)...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := s.storeWith(t, redisstore.Rights)
 	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
 	both := []contract.Hold{hold("a", "a", 0), hold("b", "a", 0)}
 	for name, gone := range map[string][]string{

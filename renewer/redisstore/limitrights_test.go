@@ -19,15 +19,11 @@ import (
 func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	all := strings.Fields(redisstore.Rights + " " + redisstore.LimitRights)
-	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, all...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := s.storeWith(t, redisstore.Rights+" "+redisstore.LimitRights)
 	var errs []error
 	slot := func(letter string) {
 		errs = append(errs, acquire(t, store, slotClaim("a", letter, 2)).Err)
 	}
-	all = strings.Fields(redisstore.LimitRights)
 	use := func() error {
 		errs = nil
 		s.ok(t, "ZADD", slotsKey("a"), "1", "lapsed")
@@ -47,7 +43,7 @@ func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, use())
-	for _, right := range all {
+	for right := range strings.FieldsSeq(redisstore.LimitRights) {
 		s.ok(t, "FLUSHALL")
 		s.ok(t, "ACL", "SETUSER", "locks", "-"+right[1:])
 		err := use()
@@ -65,10 +61,7 @@ func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 func TestASlotThatIsRefusedHalfway(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	rights := strings.Fields(redisstore.Rights + " " + redisstore.LimitRights)
-	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, rights...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := s.storeWith(t, redisstore.Rights+" "+redisstore.LimitRights)
 	slot := func(letter string) contract.Grant {
 		return acquire(t, store, slotClaim("a", letter, 3))
 	}

@@ -59,7 +59,15 @@ func (s server) client(t testing.TB, edit ...func(*rueidis.ClientOption)) rueidi
 // store makes a store on a client of its own.
 func (s server) store(t testing.TB, opts ...redisstore.Option) *redisstore.Engine {
 	t.Helper()
-	store, err := redisstore.NewEngine(s.client(t), opts...)
+	return storeOn(t, s.client(t), opts...)
+}
+
+// storeOn makes a store on a client, which ends with the test.
+func storeOn(
+	t testing.TB, client rueidis.Client, opts ...redisstore.Option,
+) *redisstore.Engine {
+	t.Helper()
+	store, err := redisstore.NewEngine(client, opts...)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	return store

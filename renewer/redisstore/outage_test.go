@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,10 +75,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
-			all := strings.Fields(redisstore.Rights + " " + redisstore.LineRights)
-			holder, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, all...))
-			require.NoError(t, err)
-			t.Cleanup(holder.Close)
+			holder := s.storeWith(t, redisstore.Rights+" "+redisstore.LineRights)
 			mine(t, holder, claim("a", "a", minuteTTL))
 			const n = 3
 			got := make(chan *renewer.Lease, n)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -99,20 +98,17 @@ func TestAServerThatRefusesForAWhile(t *testing.T) {
 func TestAServerWithTooManyClients(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
-	store, err := redisstore.NewEngine(s.client(t, func(o *rueidis.ClientOption) {
+	store := storeOn(t, s.client(t, func(o *rueidis.ClientOption) {
 		o.PipelineMultiplex = -1 // else a renewal may be the first by one of several connections
 	}))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
 	mine(t, store, claim("a", "a", time.Minute))
 	s.ok(t, "CONFIG", "SET", "maxclients", "2") // the one that looks on, and the store's
 	w := newWatch(store, "a")
 	defer w.stop()
 	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
 	require.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err = redisstore.OpenEngine(ctx, redisstore.Deployment{
+	ctx := within(t, time.Second)
+	_, err := redisstore.OpenEngine(ctx, redisstore.Deployment{
 		Option: rueidis.ClientOption{InitAddress: []string{redis.Addr()}},
 	})
 	require.Error(t, err)

@@ -22,6 +22,12 @@ func (s server) user(t testing.TB, prefix string, rights ...string) rueidis.Clie
 	return s.userNamed(t, "locks", prefix, rights...)
 }
 
+// storeWith is the store of a user with the given rights.
+func (s server) storeWith(t testing.TB, rights string) *redisstore.Engine {
+	t.Helper()
+	return storeOn(t, s.user(t, redisstore.DefaultPrefix, strings.Fields(rights)...))
+}
+
 func (s server) userNamed(t testing.TB, name, prefix string, rights ...string) rueidis.Client {
 	t.Helper()
 	s.ok(t, append([]string{"ACL", "SETUSER", name}, append(scope(prefix), rights...)...)...)
@@ -107,10 +113,7 @@ func TestOtherKeysAreRefused(t *testing.T) {
 func TestRightsTakenAway(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
-		strings.Fields(redisstore.Rights)...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := s.storeWith(t, redisstore.Rights)
 	mine(t, store, claim("held", "a", time.Minute))
 	for _, right := range []string{"-mget", "-get"} {
 		s.ok(t, "ACL", "SETUSER", "locks", right)
