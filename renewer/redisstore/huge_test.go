@@ -51,9 +51,7 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
 			o.DisableAutoPipelining = true
 		})}
-		store, err := redisstore.NewEngine(client)
-		require.NoError(t, err)
-		t.Cleanup(store.Close)
+		store := storeOn(t, client)
 		huge := strings.Repeat("x", 1<<20)
 		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		client.longest = 0 // of what New asks
@@ -106,9 +104,10 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 	})
 }
 
-// A place in the line that is none of ours, however long, is passed
-// over, and no waiter hears of it.
-func TestAForgedPlaceIsPassedOver(t *testing.T) {
+// A place in the line that is none of ours, or of a later version, is passed over, however long it
+// is, and no waiter hears of it. One that is ours hears of its grant, and so may a user who may only
+// listen: of the owner token it is told 48 of 128 bits, by which others can't forge a message.
+func TestPlacesOfAnUnknownForm(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
@@ -116,17 +115,22 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 	mine(t, store, claim("a", "a", time.Minute))
 	listening(t, store)
-	inbox := s.inboxes(t)[0]
-	id := strings.TrimSuffix(strings.TrimPrefix(inbox, redisstore.DefaultPrefix+"{"), "}:inbox")
+	inbox, id := s.inboxes(t)[0], store.Inbox()
 	freed, heard := s.listen(t, lease+":freed"), s.listen(t, inbox)
 	stand(t, store, "b")
-	huge := strings.Repeat("x", 1<<20)
+
+	huge, whole := strings.Repeat("x", 1<<20), member(7, id, "x", minuteTTL)
 	forged := []string{
-		huge, "y", owner("c"), "7 " + huge + " 1000", member(7, "nobody-listens", "x", minuteTTL),
-		"7 " + id + " " + owner("x") + " 60000", "7 " + id + " ", "7 " + id, "7 " + id + " 1000",
-		member(7, id, "x", minuteTTL)[1:], "x" + member(7, id, "x", minuteTTL)[1:],
-		member(7, id+"}", "x", minuteTTL), member(7, "*}", "x", minuteTTL),
-		member(7, id, "x", 0), member(7, id, "x", 1<<62),
+		huge, "y", "7", "v2:7", owner("c"), "7 " + huge + " 1000",
+		member(7, "nobody-listens", "x", minuteTTL), member(7, id+"}", "x", minuteTTL),
+		member(7, "*}", "x", minuteTTL), member(7, id, "x", 0), member(7, id, "x", 1<<62),
+		whole[1:], "x" + whole[1:], whole[:20],
+	}
+	for _, claim := range []string{
+		"", "1000", owner("x"), owner("x") + " 60000", owner("x") + " -1\nnode\n1\nop",
+		owner("x") + " 1x\nnode\n1\nop", "\nnode", "short 60000\nnode\n1\nop",
+	} {
+		forged = append(forged, "7 "+id+" "+claim, "7 "+id+claim)
 	}
 	for _, place := range forged {
 		s.ok(t, "ZADD", line, "1", place)
@@ -135,7 +139,7 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	require.Equal(t, contract.StatusHeld, release(t, other, hold("a", "a", 0)).Status)
 	other.Close() // so that it does not look when the grant is over
 	assert.Contains(t, s.get(t, lease), owner("b")+"\n")
-	assert.Contains(t, <-heard, "98 "+owner("b")[:8]+" ")
+	assert.Regexp(t, `^98 b{8} \d{16} \d{16}$`, <-heard)
 	require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
 	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 	assert.Empty(t, <-freed, "no waiter of ours was left: all may ask")
@@ -198,9 +202,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
 			o.DisableAutoPipelining = true
 		})}
-		store, err := redisstore.NewEngine(client)
-		require.NoError(t, err)
-		t.Cleanup(store.Close)
+		store := storeOn(t, client)
 		most := strings.Repeat("x", redisstore.MaxRecord)
 		s.ok(t, "SET", recordA, "9007199254740990 9007199254740990 9007199254740990\n"+most, "PX",
 			"60000")
@@ -224,5 +226,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		assert.Equal(t, contract.StatusUnknown, answer.Status)
 		require.ErrorIs(t, answer.Err, renewer.ErrRejected)
 		assert.ErrorContains(t, answer.Err, "16777217 bytes, above the limit of 16777216")
+		term := contract.Term{Name: "a", Fence: 6, TTL: time.Minute, Data: most + "x"}
+		assert.ErrorIs(t, store.Prepare(t.Context(), []contract.Term{term})[0].Err, renewer.ErrRejected)
 	})
 }

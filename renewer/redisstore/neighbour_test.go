@@ -217,28 +217,3 @@ func TestTheDocumentedLineServes(t *testing.T) {
 		store.Close()
 	}
 }
-
-// A user who may only listen heard the owner tokens of those whose turn it was. (48 of 128 bits are
-// told, by which others can't forge a message.)
-func TestMessagesShowNoOwnerToken(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		freed := s.listen(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed")
-		heard := s.listen(t, s.inboxes(t)...)
-		stand(t, store, "b")
-		stand(t, store, "c")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		assert.Regexp(t, `^98 b{8} \d{16} \d{16}$`, <-heard, "b's claim is granted")
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-		assert.Regexp(t, `^99 c{8} \d{16} \d{16}$`, <-heard, "8 of 22 bytes")
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
-		assert.Empty(t, freed, "no one else heard of it")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "c", 0)).Status)
-		assert.Empty(t, <-freed)
-		assert.Empty(t, heard)
-	})
-}

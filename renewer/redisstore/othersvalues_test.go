@@ -87,26 +87,6 @@ func TestLeasesOfAnUnknownForm(t *testing.T) {
 	}
 }
 
-// A place of an unknown form is passed over, and the next one in line has its
-// turn.
-func TestPlacesOfAnUnknownForm(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	mine(t, store, claim("a", "a", time.Minute))
-	listening(t, store)
-	stand(t, store, "b")
-	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-	for _, place := range []string{
-		"5 " + store.Inbox() + " 1000", member(5, store.Inbox(), "x", minuteTTL)[:20], "v2:5", "5",
-	} {
-		s.ok(t, "ZADD", line, "1", place)
-	}
-	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-	mine(t, store, queue("b"))
-	assert.Zero(t, s.number(t, "EXISTS", line))
-}
-
 // So it is with what is kept beside a lease: more lines are no hindrance.
 func TestNotesOfLaterVersions(t *testing.T) {
 	t.Parallel()
