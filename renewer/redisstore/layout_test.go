@@ -132,6 +132,7 @@ func TestLayout(t *testing.T) {
 	require.NoError(t, store.Propose(t.Context(), []internal.Proposal{given})[0].Err)
 	t.Cleanup(store.OnBreak(lock.Holder, func(string, bool) {}))
 	s.awaitLayout(t, store, layout)
+	s.pttl(t, redisstore.FaceKey(redisstore.DefaultPrefix, store), 1, minute)
 }
 
 func TestLayoutOfACluster(t *testing.T) {
@@ -253,20 +254,4 @@ func (s server) texts(t testing.TB, args ...string) []string {
 	all, err := s.do(t, args...).AsStrSlice()
 	require.NoError(t, err)
 	return all
-}
-
-// The key that is told is the one that is used.
-func TestKeyIsWhereTheLeaseIs(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t, redisstore.Prefix("p:"))
-		claim := contract.Claim{
-			Name: "{odd}\n", Owner: strings.Repeat("o", contract.OwnerLen),
-			TTL: time.Minute,
-		}
-		require.Equal(t, contract.StatusHeld,
-			store.Acquire(t.Context(), []contract.Claim{claim})[0].Status)
-		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.LeaseKey("p:", claim.Name)))
-		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.MarkKey("p:")))
-	})
 }

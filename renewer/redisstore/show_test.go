@@ -28,48 +28,6 @@ func showOf(t testing.TB, s *redisstore.Engine, name string, limit bool) contrac
 	return lock
 }
 
-func TestShow(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		free := show(t, store, "a")
-		assert.Equal(t, contract.Lock{Name: "a", At: free.At}, free)
-
-		t.Log("held, with places and tasks, these of two homes")
-		fence := mine(t, store, claim("a", "a", time.Minute))
-		listening(t, store)
-		for _, letter := range []string{"b", "c"} {
-			stand(t, store, letter)
-		}
-		elsewhere := task("3")
-		elsewhere.Home = "second"
-		for _, one := range []internal.Task{task("1"), task("2"), elsewhere} {
-			require.Equal(t, 0, arrive(t, store, arrival(one))&^1)
-		}
-		lock := show(t, store, "a")
-		require.Len(t, lock.Slots, 1)
-		assert.Equal(t, fence, lock.Slots[0].Fence)
-		assert.Equal(t, 2, lock.Waiting)
-		require.Len(t, lock.Places, 2)
-		assert.True(t, lock.Places[0].Since.Before(lock.Places[1].Since))
-		assert.WithinDuration(t, time.Now(), lock.Places[1].Since, patience)
-		assert.Equal(t, 3, lock.Tasks)
-		assert.Zero(t, lock.Turns)
-		for _, seen := range listed(t, store, nil) {
-			assert.Equal(t, 2, seen.Waiting)
-			assert.Nil(t, seen.Places)
-		}
-
-		t.Log("passed on")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		lock = show(t, store, "a")
-		require.Len(t, lock.Slots, 1)
-		assert.Equal(t, "node-b", lock.Slots[0].Node)
-		assert.Zero(t, lock.Turns)
-		assert.Len(t, lock.Places, 1)
-	})
-}
-
 // The homes of tasks are kept for as long as a task stands in line there.
 func TestHomesOfTasks(t *testing.T) {
 	t.Parallel()
@@ -145,9 +103,7 @@ func TestRightsToLook(t *testing.T) {
 	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.LookRights)...)
 	_, err := redisstore.NewEngine(client)
 	require.ErrorIs(t, err, renewer.ErrRejected, "it can't lock")
-	store, err := redisstore.NewEngine(client, redisstore.ToInspect())
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client, redisstore.ToInspect())
 	look := func() error {
 		for _, limit := range []bool{false, true} {
 			if lock, err := store.Show(t.Context(), "a", limit); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/view"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Whatever is in a face, nothing that can't be printed is shown of it.
@@ -29,4 +30,17 @@ func FuzzFace(f *testing.F) {
 			assert.Empty(t, who.Trace)
 		}
 	})
+}
+
+// A place that its process does not tell of is of that process all the same.
+func TestReadFace(t *testing.T) {
+	t.Parallel()
+	const text = "v1.0.0\n7\nnode\n42\nop\n8\nnode\n42\nother"
+	for number, operation := range map[uint64]string{7: "op", 8: "other", 9: ""} {
+		who, version := view.ReadFace(text, number)
+		assert.Equal(t, store.Holder{Node: "node", PID: 42, Operation: operation}, who)
+		assert.Equal(t, "v1.0.0", version)
+	}
+	who, _ := view.ReadFace("", 7)
+	assert.Equal(t, store.Holder{}, who, "whose face is not there")
 }
