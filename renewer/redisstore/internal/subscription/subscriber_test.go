@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -23,10 +24,12 @@ const pollEvery = 5 * time.Millisecond
 const patience = 10 * time.Second
 
 // start returns a subscriber on a server of its own.
-func start(t *testing.T) (*redistest.Server, *subscription.Subscriber) {
+func start(
+	t *testing.T, edit ...func(*rueidis.ClientOption),
+) (*redistest.Server, *subscription.Subscriber) {
 	t.Helper()
 	server := redistest.Start(t)
-	s := subscription.New(subscription.Config{Client: server.Client(t), Timeout: time.Second})
+	s := subscription.New(subscription.Config{Client: server.Client(t, edit...), Timeout: time.Second})
 	t.Cleanup(s.Close)
 	return server, s
 }
@@ -115,24 +118,31 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 
 func TestALostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
-	server, s := start(t)
-	assert.False(t, s.Watching())
-	const n = 3
-	var all []woken
-	for i := range n {
-		w, stop := watch(s, fmt.Sprint(i))
-		defer stop()
-		w.await(t, "subscribed to")
-		all = append(all, w)
-	}
-	assert.True(t, s.Watching())
-	require.NoError(t, server.Do("CLIENT", "KILL", "TYPE", "pubsub").Error())
-	for i, w := range all {
-		require.Error(t, <-w, "told of the failure")
-		w.await(t, "what was published meanwhile is lost")
-		publish(t, server, fmt.Sprint(i), "us")
-		w.await(t, "for us")
-		assert.Empty(t, w)
+	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, s := start(t, func(o *rueidis.ClientOption) { o.AlwaysRESP2 = resp2 })
+			assert.False(t, s.Watching())
+			const n = 3
+			var all []woken
+			for i := range n {
+				w, stop := watch(s, fmt.Sprint(i))
+				defer stop()
+				w.await(t, "subscribed to")
+				all = append(all, w)
+			}
+			assert.True(t, s.Watching())
+			for range 3 {
+				require.NoError(t, server.Do("CLIENT", "KILL", "TYPE", "pubsub").Error())
+				for i, w := range all {
+					require.Error(t, <-w, "told of the failure")
+					w.await(t, "what was published meanwhile is lost")
+					publish(t, server, fmt.Sprint(i), "us")
+					w.await(t, "for us")
+					assert.Empty(t, w)
+				}
+			}
+		})
 	}
 }
 
