@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -180,26 +181,33 @@ func TestReplicaForGood(t *testing.T) {
 			var says atomic.Pointer[string]
 			first := "LOADING " // by which New refuses no server
 			says.Store(&first)
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = listener.Close() })
 			var dials atomic.Int64
-			go func() {
-				for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-					dials.Add(1)
-					go converse(conn, func([]string) string { return "-" + *says.Load() + "\r\n" })
+			addr := answering(t, func(words []string) string {
+				switch words[0] {
+				case "HELLO":
+					return "-ERR unknown command 'HELLO'\r\n"
+				case "PING":
+					return "+PONG\r\n"
+				case "EVAL", "EVALSHA":
+					return "-" + *says.Load() + "\r\n"
+				default:
+					return "+OK\r\n"
 				}
-			}()
+			})
 			option, err := redisstore.ClientOption(rueidis.ClientOption{
-				InitAddress: []string{listener.Addr().String()}, ForceSingleClient: true,
+				InitAddress: []string{addr}, ForceSingleClient: true,
+				DialCtxFn: func(
+					ctx context.Context, addr string, d *net.Dialer, _ *tls.Config,
+				) (net.Conn, error) {
+					dials.Add(1)
+					return d.DialContext(ctx, "tcp", addr)
+				},
 			}, time.Minute)
 			require.NoError(t, err)
 			client, err := rueidis.NewClient(option)
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			store, err := redisstore.NewEngine(client)
-			require.NoError(t, err)
-			t.Cleanup(store.Close)
+			store := storeOn(t, client)
 			says.Store(&answer)
 			before, begun := dials.Load(), time.Now()
 			for range 200 {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,38 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
-
-// countDials counts the connections that a client has made, and those that are
-// open.
-func countDials(dials, open *atomic.Int32) func(*rueidis.ClientOption) {
-	return func(o *rueidis.ClientOption) {
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-			_ *tls.Config,
-		) (net.Conn, error) {
-			conn, err := d.DialContext(ctx, "tcp", addr)
-			if err != nil {
-				return nil, err
-			}
-			dials.Add(1)
-			open.Add(1)
-			return &counted{Conn: conn, open: open}, nil
-		}
-	}
-}
-
-type counted struct {
-	net.Conn
-	open *atomic.Int32
-	once sync.Once
-}
-
-func (c *counted) Close() error {
-	c.once.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close()
-}
 
 // When there is no connection, rueidis dials under the context of
 // the first caller. If that one gives up, the others try again.
@@ -67,9 +36,7 @@ func TestAnotherCallersContext(t *testing.T) {
 			return d.DialContext(ctx, "tcp", addr)
 		}
 	})
-	store, err := redisstore.NewEngine(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client)
 	mine(t, store, claim("a", "a", time.Minute))
 	first.Store(true)
 	s.ok(t, "CLIENT", "KILL", "TYPE", "normal")
@@ -96,70 +63,30 @@ func TestAnotherCallersContext(t *testing.T) {
 	<-gaveUp
 }
 
-// fake answers every command with what reply says, after the
-// greeting, on one connection after another.
-func fake(t *testing.T, reply func(args []string) string) rueidis.Client {
+// answering is the address of a server that answers each command as reply says.
+func answering(t *testing.T, reply func(words []string) string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	done := make(chan struct{})
+	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
 			go converse(conn, reply)
 		}
 	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-done
-	})
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{listener.Addr().String()}, ForceSingleClient: true,
-		DisableCache: true, AlwaysRESP2: true,
-		ClientSetInfo: rueidis.DisableClientSetInfo,
-	})
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	return client
+	return listener.Addr().String()
 }
 
-func converse(conn net.Conn, reply func(args []string) string) {
+// converse answers each command on a connection, until the client leaves.
+func converse(conn net.Conn, reply func(words []string) string) {
 	defer func() { _ = conn.Close() }()
-	r := bufio.NewReader(conn)
-	for {
-		args, err := readCommand(r)
+	for in := bufio.NewReader(conn); ; {
+		words, err := readCommand(in)
+		if err == nil {
+			_, err = io.WriteString(conn, reply(words))
+		}
 		if err != nil {
 			return
 		}
-		answer := "+OK\r\n"
-		switch args[0] {
-		case "HELLO":
-			answer = "-ERR unknown command 'HELLO'\r\n"
-		case "PING":
-			answer = "+PONG\r\n"
-		case "EVAL", "EVALSHA":
-			answer = reply(args)
-		}
-		if _, err := io.WriteString(conn, answer); err != nil {
-			return
-		}
 	}
-}
-
-// An answer for one script is not taken for that of another: with
-// what renewals usually get, an acquire grants nothing.
-func TestReplyOfAnotherScript(t *testing.T) {
-	t.Parallel()
-	store, err := redisstore.NewEngine(fake(t, func([]string) string { return "*0\r\n" }))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	assert.Equal(t, contract.StatusUnknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
-	store, err = redisstore.NewEngine(fake(t, func([]string) string { return ":7\r\n" }))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	assert.Equal(t, contract.StatusUnknown, renew(t, store, hold("a", "a", time.Minute)).Status)
 }

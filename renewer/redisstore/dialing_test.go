@@ -20,21 +20,29 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// throughLink returns a store behind a link, with a client that ClientOption
-// has made for locks of a minute: it dials for 5 s.
-func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Engine) {
+// linked returns a link to the server, and a client through it that ClientOption has made for locks
+// of a TTL.
+func (s server) linked(
+	t *testing.T, ttl time.Duration, edit ...func(*rueidis.ClientOption),
+) (*proxy.Proxy, rueidis.Client) {
 	t.Helper()
-	redis, s := startReal(t)
-	link := proxy.Start(t, redis.Addr())
-	client := s.client(t, func(o *rueidis.ClientOption) {
+	link := proxy.Start(t, s.option.InitAddress[0])
+	return link, s.client(t, append(edit, func(o *rueidis.ClientOption) {
 		o.InitAddress = []string{link.Addr()}
 		var err error
-		*o, err = redisstore.ClientOption(*o, time.Minute)
+		*o, err = redisstore.ClientOption(*o, ttl)
 		require.NoError(t, err)
-	})
-	store, err := redisstore.NewEngine(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	})...)
+}
+
+// throughLink returns a store behind a link, for locks of a minute: its client dials for 5 s.
+func throughLink(
+	t *testing.T, edit ...func(*rueidis.ClientOption),
+) (*proxy.Proxy, *redisstore.Engine) {
+	t.Helper()
+	_, s := startReal(t)
+	link, client := s.linked(t, time.Minute, edit...)
+	store := storeOn(t, client)
 	return link, store
 }
 
@@ -62,40 +70,22 @@ func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Engine) {
 // answer within 50 ms waited for 5 s.
 func TestAnothersDialOutlastsContext(t *testing.T) {
 	t.Parallel()
-	claims := func(n int) []contract.Claim {
-		claims := make([]contract.Claim, n)
-		for i := range claims {
-			// of different TTLs, a command each
-			claims[i] = claim("name", "a", time.Minute+time.Duration(i)*time.Second)
-		}
-		return claims
-	}
-	holds := []contract.Hold{hold("name", "a", time.Minute), hold("name", "a", 2*time.Minute)}
-	for name, ask := range map[string]func(ctx context.Context, s *redisstore.Engine) error{
-		"acquire": func(ctx context.Context, s *redisstore.Engine) error {
-			return s.Acquire(ctx, claims(1))[0].Err
-		},
-		"acquire several": func(ctx context.Context, s *redisstore.Engine) error {
-			return s.Acquire(ctx, claims(2))[1].Err
-		},
-		"release several": func(ctx context.Context, s *redisstore.Engine) error {
-			return s.Release(ctx, holds)[1].Err
-		},
+	// of different TTLs, a command each
+	claims := []contract.Claim{claim("name", "a", time.Minute), claim("name", "a", time.Hour)}
+	holds := []contract.Hold{hold("name", "a", time.Minute), hold("name", "a", time.Hour)}
+	link, store := throughLink(t)
+	cut(t, link, store)
+	for name, ask := range map[string]func(context.Context) error{
+		"acquire":         func(ctx context.Context) error { return store.Acquire(ctx, claims[:1])[0].Err },
+		"acquire several": func(ctx context.Context) error { return store.Acquire(ctx, claims)[1].Err },
+		"release several": func(ctx context.Context) error { return store.Release(ctx, holds)[1].Err },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			link, store := throughLink(t)
-			cut(t, link, store)
-			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				begun := time.Now()
-				err := ask(ctx, store)
-				took := time.Since(begun)
-				cancel()
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Less(t, took, 4*time.Second, "50 ms, not Dialer.Timeout (5 s)")
-			}
-		})
+		for range 3 {
+			begun := time.Now()
+			err := ask(within(t, 50*time.Millisecond))
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+			require.Less(t, time.Since(begun), 4*time.Second, "%s: 50 ms, not Dialer.Timeout (5 s)", name)
+		}
 	}
 }
 
@@ -122,14 +112,23 @@ func TestOwnDialOutlastsContext(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// ClientOption dials by the caller's own function, and else as rueidis would.
+// ClientOption dials by the caller's own function, and else as rueidis would. It counts what it
+// dials: for a while after a connection was made it is not quiet.
 func TestClientOptionDials(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	var dials, open, oldDials atomic.Int32
+	assert.False(t, wire.Counts(s.client(t)), "it dials by itself")
+	var dials, oldDials atomic.Int32
 	for name, edit := range map[string]func(*rueidis.ClientOption){
 		"no function": func(*rueidis.ClientOption) {},
-		"DialCtxFn":   countDials(&dials, &open),
+		"DialCtxFn": func(o *rueidis.ClientOption) {
+			o.DialCtxFn = func(
+				ctx context.Context, addr string, d *net.Dialer, _ *tls.Config,
+			) (net.Conn, error) {
+				dials.Add(1)
+				return d.DialContext(ctx, "tcp", addr)
+			}
+		},
 		"DialFn": func(o *rueidis.ClientOption) {
 			o.DialFn = func(addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 				oldDials.Add(1)
@@ -137,39 +136,24 @@ func TestClientOptionDials(t *testing.T) {
 			}
 		},
 		"DisableTCPNoDelay": func(o *rueidis.ClientOption) { o.DisableTCPNoDelay = true },
+		"TLS": func(o *rueidis.ClientOption) {
+			*o = redistest.StartTLS(t).TLSOption()
+			o.DisableTCPNoDelay = true
+		},
 	} {
+		begun := time.Now()
 		client := s.client(t, edit, func(o *rueidis.ClientOption) {
 			var err error
 			*o, err = redisstore.ClientOption(*o, 15*time.Second)
 			require.NoError(t, err)
 		})
+		assert.False(t, wire.Quiet(time.Since(begun)+time.Minute), "it was made since")
+		assert.True(t, wire.Counts(client))
 		ping := client.B().Ping().Build().ToPipe()
 		require.NoError(t, client.Do(t.Context(), ping).Error(), name)
 	}
 	assert.Equal(t, int32(1), dials.Load())
 	assert.Equal(t, int32(1), oldDials.Load())
-
-	secured := redistest.StartTLS(t)
-	option, err := redisstore.ClientOption(secured.TLSOption(), 15*time.Second)
-	require.NoError(t, err)
-	client, err := rueidis.NewClient(option)
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
-}
-
-// While a connection is being made, and for a while after, it is not quiet.
-func TestItIsQuietAWhileAfterAConnection(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	option, err := redisstore.ClientOption(s.option, time.Minute)
-	require.NoError(t, err)
-	begun := time.Now()
-	client := s.client(t, func(o *rueidis.ClientOption) { *o = option })
-	assert.False(t, wire.Quiet(time.Since(begun)), "it was made since")
 	require.Eventually(t, func() bool { return wire.Quiet(time.Nanosecond) }, patience,
 		time.Microsecond)
-	assert.True(t, wire.Counts(client))
-	_, other := startReal(t)
-	assert.False(t, wire.Counts(other.client(t)), "it dials by itself")
 }

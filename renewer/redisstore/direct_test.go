@@ -20,25 +20,11 @@ import (
 // directly by now.
 func direct(
 	t *testing.T, edit ...func(*rueidis.ClientOption),
-) (*proxy.Proxy, server, *redisstore.Engine) {
+) (*proxy.Proxy, *redisstore.Engine) {
 	t.Helper()
-	redis, s := startReal(t)
-	link := proxy.Start(t, redis.Addr())
-	s.option.InitAddress = []string{link.Addr()}
-	for _, e := range edit {
-		e(&s.option)
-	}
-	return link, s, s.direct(t)
-}
-
-func (s server) direct(t *testing.T) *redisstore.Engine {
-	t.Helper()
-	option, err := redisstore.ClientOption(s.option, time.Minute)
-	require.NoError(t, err)
-	s.option = option
-	store := s.store(t, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	link, store := throughLink(t, edit...)
 	warm(t, store)
-	return store
+	return link, store
 }
 
 // warmUp is how many requests must have been alone for the next to go directly.
@@ -59,23 +45,17 @@ func lone(t *testing.T, store *redisstore.Engine) {
 	release(t, store, hold("warm", "a", 0))
 }
 
-// A lone caller's requests have a connection of their own, and heartbeats do
-// not.
-func TestOneConnectionForLoneCallers(t *testing.T) {
+// A lone caller's requests have a connection of their own, and heartbeats do not. Each of four callers
+// who meet has one, and no fifth has.
+func TestConnectionsOfLoneCallers(t *testing.T) {
 	t.Parallel()
-	link, _, store := direct(t)
+	link, store := direct(t)
 	require.Equal(t, 2, link.Conns())
 	lone(t, store)
 	renew(t, store, hold("other", "a", time.Minute))
 	warm(t, store)
 	require.Equal(t, 2, link.Conns())
-}
 
-// Each of four callers who meet has a connection of its own, and no fifth one
-// has.
-func TestFourCallersGoDirectly(t *testing.T) {
-	t.Parallel()
-	link, _, store := direct(t)
 	link.Delay(time.Millisecond) // or they might not meet
 	for _, callers := range []int{4, 8} {
 		for range warmUp {
@@ -106,7 +86,7 @@ func crowd(t *testing.T, store *redisstore.Engine, n int) {
 // all.
 func TestOneConnectionForAll(t *testing.T) {
 	t.Parallel()
-	link, _, store := direct(t, func(o *rueidis.ClientOption) { o.AlwaysPipelining = true })
+	link, store := direct(t, func(o *rueidis.ClientOption) { o.AlwaysPipelining = true })
 	lone(t, store)
 	require.Equal(t, 1, link.Conns())
 }
@@ -115,10 +95,9 @@ func TestOneConnectionForAll(t *testing.T) {
 // another one is served as soon as the server is back.
 func TestALoneCallerLeaves(t *testing.T) {
 	t.Parallel()
-	link, _, store := direct(t)
+	link, store := direct(t)
 	link.Blackhole(proxy.Both)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 300*time.Millisecond)
 	begun := time.Now()
 	g := store.Acquire(ctx, []contract.Claim{claim("a", "a", time.Minute)})[0]
 	assert.ErrorIs(t, g.Err, context.DeadlineExceeded)
@@ -135,7 +114,7 @@ func TestALoneCallerLeaves(t *testing.T) {
 // does not notice. A heartbeat may, which goes by the shared one.
 func TestAnIdleConnectionHasEnded(t *testing.T) {
 	t.Parallel()
-	link, _, store := direct(t)
+	link, store := direct(t)
 	for range 5 {
 		link.Reset()
 		require.Eventually(t, func() bool {

@@ -49,35 +49,28 @@ func (r *rogue) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Con
 	if r.life != nil {
 		context.AfterFunc(r.life, func() { _ = server.Close() })
 	}
-	go r.serve(server)
+	go converse(server, r.reply())
 	return client, nil
 }
 
-func (r *rogue) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	in := bufio.NewReader(conn)
-	for n := 0; ; {
-		words, err := readCommand(in)
-		if err != nil {
-			return
-		}
-		reply := "+OK\r\n"
-		switch name := strings.ToUpper(words[0]); name {
+// reply is what it answers on a connection.
+func (r *rogue) reply() func(words []string) string {
+	n := 0
+	return func(words []string) string {
+		switch strings.ToUpper(words[0]) {
 		case "HELLO":
-			reply = "%1\r\n$5\r\nproto\r\n:3\r\n"
+			return "%1\r\n$5\r\nproto\r\n:3\r\n"
 		case "CLIENT", "PING":
+			return "+OK\r\n"
 		case "SUBSCRIBE":
-			reply = ""
+			reply := ""
 			for i, channel := range words[1:] {
 				reply += ">3\r\n" + bulk("subscribe") + bulk(channel) + fmt.Sprintf(":%d\r\n", i+1)
 			}
-			reply += ">3\r\n" + bulk("message") + bulk(r.channel) + bulk(r.message)
+			return reply + ">3\r\n" + bulk("message") + bulk(r.channel) + bulk(r.message)
 		default:
-			reply = r.replies[n%len(r.replies)]
 			n++
-		}
-		if _, err := io.WriteString(conn, reply); err != nil {
-			return
+			return r.replies[(n-1)%len(r.replies)]
 		}
 	}
 }
@@ -214,8 +207,7 @@ func FuzzServer(f *testing.F) {
 			return
 		}
 		defer store.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		stop := store.Watch("a", false, func(error) {})
 		defer stop()
 		waits := claim("a", "a", time.Minute)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -172,33 +171,13 @@ func TestOpenIsToldWhatPasses(t *testing.T) {
 		"BUSY Redis is busy running a script", "LOADING Redis is loading the dataset in memory",
 		"MASTERDOWN Link with MASTER is down", "ERR max number of clients reached",
 	} {
-		server, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			for {
-				conn, err := server.Accept()
-				if err != nil {
-					return
-				}
-				lines := bufio.NewScanner(conn)
-				for lines.Scan() { // until the client leaves
-					if strings.HasPrefix(lines.Text(), "*") { // a command begins
-						_, _ = io.WriteString(conn, "-"+answer+"\r\n")
-					}
-				}
-				assert.NoError(t, conn.Close())
-			}
-		}()
-		d, err := redisstore.FromURL("redis://" + server.Addr().String() + "?cluster=false")
+		addr := answering(t, func([]string) string { return "-" + answer + "\r\n" })
+		d, err := redisstore.FromURL("redis://" + addr + "?cluster=false")
 		require.NoError(t, err)
 		_, err = redisstore.OpenEngine(t.Context(), d)
 		require.ErrorIs(t, err, renewer.ErrUnavailable, answer)
 		require.NotErrorIs(t, err, renewer.ErrConfig, answer)
 		require.ErrorContains(t, err, strings.TrimPrefix(answer, "ERR "))
-		require.NoError(t, server.Close())
-		<-served
 	}
 }
 
@@ -281,14 +260,32 @@ func TestOpenSentinel(t *testing.T) {
 	assert.ErrorContains(t, err, "LOCKBEAT_SENTINEL_PASSWORD_FILE")
 }
 
-// A cluster is recognised by one of its nodes; with several hosts it has to be
-// said.
+// A cluster is recognised by one of its nodes; with several hosts it has to be said. Nodes that are to
+// be known by a host name and have none are called "?": no client finds them, and each call waited
+// until its deadline.
 func TestOpenCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	one := "redis://" + c.Masters[0].Addr()
 	lockAt(t, fromWords(t, "LOCKBEAT_URL="+one))
-	lockAt(t, fromWords(t, "LOCKBEAT_URL="+one+","+c.Masters[1].Addr(), "LOCKBEAT_CLUSTER=true"))
+	both := fromWords(t, "LOCKBEAT_URL="+one+","+c.Masters[1].Addr(), "LOCKBEAT_CLUSTER=true")
+	lockAt(t, both)
+
+	if !c.Masters[0].Knows("SSUBSCRIBE") {
+		return // endpoints came with Redis 7
+	}
+	endpoints := func(of string) {
+		for _, node := range c.Masters {
+			require.NoError(t, node.Do("CONFIG", "SET", "cluster-preferred-endpoint-type", of).Error())
+		}
+	}
+	endpoints("hostname")
+	_, err := redisstore.OpenEngine(t.Context(), both)
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	assert.ErrorContains(t, err, "cluster-announce-hostname")
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	endpoints("unknown-endpoint")
+	lockAt(t, both) // null is the address that was asked
 }
 
 // Open ends with its context while a server says nothing, and leaves no

@@ -57,21 +57,13 @@ func awaitLine(t *testing.T, s server, store *redisstore.Engine) {
 // store's whole life.
 func TestNewWhileTheServerIsSlow(t *testing.T) {
 	t.Parallel()
-	redis, s := startReal(t)
+	_, s := startReal(t)
 	s.ok(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	link := proxy.Start(t, redis.Addr())
-	client := s.client(t, func(o *rueidis.ClientOption) {
-		o.InitAddress = []string{link.Addr()}
-		var err error
-		*o, err = redisstore.ClientOption(*o, 15*time.Second)
-		require.NoError(t, err)
-	})
+	link, client := s.linked(t, 15*time.Second)
 	link.Blackhole(proxy.Down)
 	var log logged
 	begun := time.Now()
-	store, err := redisstore.NewEngine(client, log.option())
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client, log.option())
 	assert.Less(t, time.Since(begun), 3*time.Second)
 	assert.Empty(t, store.Server())
 	link.Heal()
@@ -110,22 +102,14 @@ func TestNewRefusesAServerThatIsTooOld(t *testing.T) {
 // What New could not find out in time is told by the log.
 func TestNewHearsOfARefusalLater(t *testing.T) {
 	t.Parallel()
-	redis, s := startReal(t)
+	_, s := startReal(t)
 	s.ok(t, "ACL", "SETUSER", "locks", "on", "nopass", "~*", "&*", "+@connection", "+eval",
 		"+evalsha")
-	link := proxy.Start(t, redis.Addr())
-	client := s.client(t, func(o *rueidis.ClientOption) {
-		o.InitAddress = []string{link.Addr()}
-		o.Username, o.Password = "locks", "x"
-		var err error
-		*o, err = redisstore.ClientOption(*o, 15*time.Second)
-		require.NoError(t, err)
-	})
+	s.option.Username, s.option.Password = "locks", "x"
+	link, client := s.linked(t, 15*time.Second)
 	link.Blackhole(proxy.Down)
 	var log logged
-	store, err := redisstore.NewEngine(client, log.option())
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	storeOn(t, client, log.option())
 	link.Heal()
 	require.Eventually(t, func() bool { return log.String() != "" }, patience, time.Millisecond)
 	assert.Contains(t, log.String(), "the server refuses GET")
@@ -142,14 +126,8 @@ func TestQuestionsEnd(t *testing.T) {
 		"with the client": func(_ *redisstore.Engine, c rueidis.Client) { c.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			redis, s := startReal(t)
-			link := proxy.Start(t, redis.Addr())
-			client := s.client(t, func(o *rueidis.ClientOption) {
-				o.InitAddress = []string{link.Addr()}
-				var err error
-				*o, err = redisstore.ClientOption(*o, 15*time.Second)
-				require.NoError(t, err)
-			})
+			_, s := startReal(t)
+			link, client := s.linked(t, 15*time.Second)
 			link.Blackhole(proxy.Down)
 			store, err := redisstore.NewEngine(client)
 			require.NoError(t, err)
