@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
@@ -32,65 +33,67 @@ func TestCluster(t *testing.T) {
 	s := startCluster(t)
 	client := s.client(t)
 	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
+	t.Run("a line of tasks is in the lock's slot", func(t *testing.T) {
+		t.Parallel()
+		store := s.store(t)
+		for _, name := range []string{"order:1", "order:2", "a}b{c"} {
+			mine(t, store, claim(name, "a", time.Hour))
+			a := waiting(task("1"))
+			a.Name.Text = name
+			assert.Equal(t, ask, arrive(t, store, a))
+			a.Task = task("2")
+			assert.Equal(t, 0, arrive(t, store, a))
+			got, err := store.Next(t.Context(), a.Name, 0, internal.TaskGranted, task("1"))
+			require.NoError(t, err)
+			assert.Equal(t, wakes(1, task("2")), got)
+		}
+	})
 	var n atomic.Int32
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return s.fixture(t, "case"+strconv.Itoa(int(n.Add(1)))+":")
 	})
 }
 
-// Leases of many slots are freed in one call, by several goroutines of the
-// client, which make their commands again where a server turns them away.
-func TestLeasesOfAClusterInOneCall(t *testing.T) {
+// Leases of many slots are freed in one call, by several goroutines of the client, which make their
+// commands again where a server turns them away. Slots of one limit, which share their keys, are
+// asked for, renewed and freed by one command.
+func TestACallOfManySlotsOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	s := server{option: cluster.ClientOption(), admin: cluster.Masters[0].Client(t)}.store(t)
-	const n = 300
-	claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
-	for i := range n {
+	s := server{option: cluster.ClientOption()}.store(t)
+	all := func(claims []contract.Claim, holds []contract.Hold) {
+		for i, g := range s.Acquire(t.Context(), claims) {
+			require.Equal(t, contract.StatusHeld, g.Status, "%d: %v", i, g.Err)
+		}
+		for _, ask := range []func(context.Context, []contract.Hold) []contract.Answer{s.Renew, s.Release} {
+			for i, a := range ask(t.Context(), holds) {
+				require.Equal(t, contract.StatusHeld, a.Status, "%d: %v", i, a.Err)
+			}
+		}
+	}
+	claims, holds := make([]contract.Claim, 300), make([]contract.Hold, 300)
+	for i := range claims {
 		claims[i] = claim(strconv.Itoa(i), "a", time.Minute)
 		holds[i] = hold(strconv.Itoa(i), "a", time.Minute)
 	}
 	for range 3 {
-		for _, g := range s.Acquire(t.Context(), claims) {
-			require.Equal(t, contract.StatusHeld, g.Status, g.Err)
-		}
-		for _, a := range s.Release(t.Context(), holds) {
-			require.Equal(t, contract.StatusHeld, a.Status, a.Err)
-		}
-	}
-}
-
-// Slots of one limit are asked for, renewed and freed in one call, as they
-// share their keys.
-func TestSlotsShareACallOfACluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 1, 0)
-	master := cluster.Masters[0]
-	s := server{option: cluster.ClientOption(), admin: master.Client(t)}.store(t)
-	const n = 10
-	claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
-	for i := range n {
-		letter := string(rune('a' + i))
-		claims[i] = slotClaim("x", letter, n)
-		holds[i] = holdSlot("x", letter, time.Minute)
+		all(claims, holds)
 	}
 	calls := func() (calls int64) {
 		for _, command := range []string{"eval", "evalsha"} {
-			n, err := master.Calls(command)
+			n, err := masterOf(t, cluster, "x").Calls(command)
 			require.NoError(t, err)
 			calls += n
 		}
 		return calls
 	}
+	claims, holds = claims[:10], holds[:10]
+	for i := range claims {
+		letter := string(rune('a' + i))
+		claims[i], holds[i] = slotClaim("x", letter, 10), holdSlot("x", letter, time.Minute)
+	}
 	before := calls()
-	for i, g := range s.Acquire(t.Context(), claims) {
-		require.Equal(t, contract.StatusHeld, g.Status, i)
-	}
-	for _, ask := range []func(context.Context, []contract.Hold) []contract.Answer{s.Renew, s.Release} {
-		for i, a := range ask(t.Context(), holds) {
-			require.Equal(t, contract.StatusHeld, a.Status, i)
-		}
-	}
+	all(claims, holds)
 	require.LessOrEqual(t, calls()-before, int64(2*3), "and a script that the server does not have")
 }
 

@@ -24,10 +24,8 @@ func clusterStore(
 	option, err := redisstore.ClientOption(cluster.ClientOption(), ttl)
 	require.NoError(t, err)
 	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
-	store, err := redisstore.NewEngine(client,
+	store := storeOn(t, client,
 		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
 	return store
 }
 
@@ -69,8 +67,7 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 		store.Renew,
 		store.Release,
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		answers := do(ctx, holds)
 		for shard, items := range on {
 			for _, i := range items {
@@ -86,26 +83,32 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	}
 }
 
-// A lock whose slot has moved travels with its new neighbours once that is
-// known.
+// A lock whose slot has moved travels with its new neighbours once that is known, and its subscription
+// moves, even if no server has ended that.
 func TestShardFollowsTheSlots(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 2, 0)
+	cluster := startUnsharded(t, 2) // plain subscriptions outlive a move
 	store := clusterStore(t, cluster, 15*time.Second)
 	const name = "name"
-	was := store.Shard(name)
-	serving, err := cluster.Serving(redistest.Slot(name))
-	require.NoError(t, err)
-	to := cluster.Masters[0]
-	if to == serving {
+	w := newWatch(store, name)
+	defer w.stop()
+	w.await(t, "set up")
+	was, to := store.Shard(name), cluster.Masters[0]
+	if masterOf(t, cluster, name) == to {
 		to = cluster.Masters[1]
 	}
 	mine(t, store, claim(name, "a", time.Minute))
 	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
 	assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
+	w.clear()
 	store.Topology().Learn(t.Context())
 	assert.Equal(t, 1-was, store.Shard(name))
 	assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
+
+	w.await(t, "set up where the slot is now")
+	all, err := to.Do("PUBSUB", "CHANNELS").AsStrSlice()
+	require.NoError(t, err)
+	assert.Contains(t, all, redisstore.LeaseKey(redisstore.DefaultPrefix, name)+":freed")
 }
 
 // A store that could not ask at first asks as soon as a request is answered.
@@ -119,9 +122,7 @@ func TestShardsAreLearntLater(t *testing.T) {
 	for _, m := range cluster.Masters {
 		require.NoError(t, m.Stop())
 	}
-	store, err := redisstore.NewEngine(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client)
 	assert.Zero(t, store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2"))
 	for _, m := range cluster.Masters {
 		require.NoError(t, m.Cont())
@@ -131,55 +132,5 @@ func TestShardsAreLearntLater(t *testing.T) {
 			store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2")+store.Shard(
 				"name 3",
 			) > 0
-	}, patience, 10*time.Millisecond)
-}
-
-// Whichever server is asked first.
-func TestShardsAreLearntFromWhoAnswers(t *testing.T) {
-	suite.OnlyLong(t)
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, 0)
-	option, err := redisstore.ClientOption(cluster.ClientOption(), 15*time.Second)
-	require.NoError(t, err)
-	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
-	require.NoError(t, cluster.Masters[1].Stop())
-	cluster.Masters[2].Kill()
-	for range 4 {
-		store, err := redisstore.NewEngine(client)
-		require.NoError(t, err, "a server that does not answer is no reason to refuse")
-		shards := map[int]bool{}
-		for i := range 100 {
-			shards[store.Shard(fmt.Sprint("name ", i))] = true
-		}
-		assert.Len(t, shards, 3)
-		store.Close()
-	}
-}
-
-// What Redis does to the other shards by default when one of them has
-// gone, and no longer does if it is told so.
-func TestFullCoverage(t *testing.T) {
-	suite.OnlyLong(t)
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "1000")
-	store := clusterStore(t, cluster, 15*time.Second)
-	gone, here := cluster.Masters[0], "name 0"
-	for i := 0; masterOf(t, cluster, here) == gone; i++ {
-		here = fmt.Sprint("name ", i)
-	}
-	mine(t, store, claim(here, "a", time.Minute))
-	gone.Kill()
-	var down contract.Answer
-	require.Eventually(t, func() bool {
-		down = renew(t, store, hold(here, "a", time.Minute))
-		return down.Status != contract.StatusHeld
-	}, patience, 10*time.Millisecond)
-	require.Equal(t, contract.StatusUnknown, down.Status, "it is no loss")
-	require.ErrorContains(t, down.Err, "CLUSTERDOWN")
-	for _, m := range cluster.Masters[1:] {
-		require.NoError(t, m.Do("CONFIG", "SET", "cluster-require-full-coverage", "no").Error())
-	}
-	require.Eventually(t, func() bool {
-		return renew(t, store, hold(here, "a", time.Minute)).Status == contract.StatusHeld
 	}, patience, 10*time.Millisecond)
 }

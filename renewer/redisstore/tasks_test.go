@@ -428,20 +428,3 @@ func TestManyTasksThatDontCome(t *testing.T) {
 		assert.Zero(t, s.number(t, "EXISTS", tasksA, wokenA), "nothing is left")
 	})
 }
-
-// The line's keys are in the lock's slot.
-func TestTasksOnACluster(t *testing.T) {
-	t.Parallel()
-	store := startCluster(t).store(t)
-	for _, one := range []string{"order:1", "order:2", "a}b{c"} {
-		mine(t, store, claim(one, "a", time.Hour))
-		a := waiting(task("1"))
-		a.Name.Text = one
-		assert.Equal(t, ask, arrive(t, store, a))
-		a.Task = task("2")
-		assert.Equal(t, 0, arrive(t, store, a))
-		got, err := store.Next(t.Context(), a.Name, 0, contract.TaskGranted, task("1"))
-		require.NoError(t, err)
-		assert.Equal(t, wakes(1, task("2")), got)
-	}
-}

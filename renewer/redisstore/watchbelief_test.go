@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -42,9 +41,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			client, err := rueidis.NewClient(option)
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			store, err := redisstore.NewEngine(client, redisstore.Log(renewer.Silent))
-			require.NoError(t, err)
-			t.Cleanup(store.Close)
+			store := storeOn(t, client, redisstore.Log(renewer.Silent))
 			w := newWatch(store, "a")
 			defer w.stop()
 			w.await(t, "set up")
@@ -72,29 +69,4 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			}, patience, time.Millisecond)
 		})
 	}
-}
-
-// A store that learns by itself that a slot has moved moves its subscription,
-// even if no server has ended that.
-func TestSubscriptionFollowsWhatIsLearned(t *testing.T) {
-	t.Parallel()
-	// plain ones outlive a move
-	cluster := startUnsharded(t, 2)
-	store := clusterStore(t, cluster, 3*time.Second)
-	const name = "name"
-	w := newWatch(store, name)
-	defer w.stop()
-	w.await(t, "set up")
-	to := cluster.Masters[0]
-	if masterOf(t, cluster, name) == to {
-		to = cluster.Masters[1]
-	}
-	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
-	w.clear()
-	store.Topology().Learn(t.Context())
-	w.await(t, "set up where the slot is now")
-	channel := redisstore.LeaseKey(redisstore.DefaultPrefix, name) + ":freed"
-	all, err := to.Do("PUBSUB", "CHANNELS").AsStrSlice()
-	require.NoError(t, err)
-	assert.True(t, slices.Contains(all, channel), "%v", all)
 }
