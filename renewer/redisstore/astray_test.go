@@ -87,11 +87,8 @@ func (a *oneAddress) store(t *testing.T, opened bool) *redisstore.Engine {
 func (a *oneAddress) keeper(t *testing.T, opened bool) (*renewer.Keeper, *redisstore.Engine) {
 	t.Helper()
 	store := a.store(t, opened)
-	k, err := renewer.New(store,
-		renewer.Config{TTL: 15 * time.Second, Poll: time.Second, Log: renewer.Silent})
-	require.NoError(t, err)
-	shutDown(t, k, store)
-	return k, store
+	return keeperOn(t, store,
+		renewer.Config{TTL: 15 * time.Second, Poll: time.Second, Log: renewer.Silent}), store
 }
 
 // Behind one address the former primary kept its connections and answered

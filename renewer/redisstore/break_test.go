@@ -21,15 +21,8 @@ import (
 // messages what it hears before patience is over.
 func (s server) keeper(t *testing.T) *renewer.Keeper {
 	t.Helper()
-	k, err := renewer.New(s.store(t),
+	return keeperOn(t, s.store(t),
 		renewer.Config{TTL: time.Minute, Poll: time.Minute, Log: renewer.Silent})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		assert.NoError(t, k.Shutdown(ctx))
-	})
-	return k
 }
 
 // breaker is the store of a user who may look and break, by the documented

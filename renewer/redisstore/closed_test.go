@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -53,10 +52,7 @@ func TestPingsOfAnIdleProcess(t *testing.T) {
 		*o, err = redisstore.ClientOption(*o, ttl)
 		require.NoError(t, err)
 	})
-	store := storeOn(t, client)
-	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
+	keeper := keeperOn(t, storeOn(t, client), renewer.Config{TTL: ttl})
 	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	s.ok(t, "CONFIG", "RESETSTAT")

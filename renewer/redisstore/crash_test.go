@@ -43,11 +43,8 @@ func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 	for i := range all {
 		store := s.store(t)
 		store.LongWait(time.Hour)
-		k, err := renewer.New(store,
+		all[i] = keeperOn(t, store,
 			renewer.Config{TTL: time.Minute, Poll: time.Minute, Node: fmt.Sprint(i)})
-		require.NoError(t, err)
-		shutDown(t, k, store)
-		all[i] = k
 	}
 	return all
 }
@@ -272,10 +269,7 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	holder := s.store(t)
 	mine(t, holder, claim("a", "a", minuteTTL))
 	var begun starts
-	store := s.store(t)
-	busy, err := renewer.New(store, renewer.Config{TTL: 5 * time.Second, Observer: &begun})
-	require.NoError(t, err)
-	shutDown(t, busy, store)
+	busy := keeperOn(t, s.store(t), renewer.Config{TTL: 5 * time.Second, Observer: &begun})
 	waits, leave := context.WithCancel(t.Context())
 	left := make(chan error)
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")

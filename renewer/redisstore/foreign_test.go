@@ -13,25 +13,39 @@ import (
 )
 
 // A key of another type where one lock's line, counter or lease should be keeps
-// no other lock of the batch from being renewed and freed, and the lock itself
-// only if it is the lease.
+// no other lock of the batch from being acquired, renewed and freed, and the lock
+// itself only if it is the lease, or has to be read as a number.
 func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		for _, suffix := range []string{":waiters", ":fence", ""} {
+		mine(t, store, claim("a", "a", time.Minute))
+		listening(t, store)
+		const n, bad = 20, 10
+		claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
+		acquire := func(letter string, place int) []contract.Grant {
+			for i := range n {
+				claims[i] = claim("batch"+strconv.Itoa(i), letter, time.Minute)
+				claims[i].Place = uint64(place + i)
+				holds[i] = hold("batch"+strconv.Itoa(i), letter, time.Minute)
+			}
+			return store.Acquire(t.Context(), claims)
+		}
+		for _, suffix := range []string{":waiters", ":fence", "", "mark"} {
 			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
-				const n, bad = 20, 10
-				holds := make([]contract.Hold, n)
-				for i := range n {
-					name := "batch" + strconv.Itoa(i)
-					mine(t, store, claim(name, "a", time.Minute))
-					holds[i] = hold(name, "a", time.Minute)
+				s.ok(t, "FLUSHALL")
+				lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "batch"+strconv.Itoa(bad))
+				key := lease + suffix
+				if suffix == "mark" {
+					key = redisstore.MarkKey(redisstore.DefaultPrefix)
 				}
-				key := redisstore.LeaseKey(redisstore.DefaultPrefix,
-					"batch"+strconv.Itoa(bad)) + suffix
-				s.ok(t, "DEL", key)
-				s.ok(t, append([]string{foreign[0], key}, foreign[1:]...)...)
+				spoil := func() {
+					s.ok(t, "DEL", key)
+					s.ok(t, append([]string{foreign[0], key}, foreign[1:]...)...)
+				}
+
+				acquire("a", 1)
+				spoil()
 				for _, answers := range [][]contract.Answer{
 					store.Renew(t.Context(), holds),
 					store.Release(t.Context(), holds),
@@ -42,15 +56,52 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 							"%d, beside %v at %s", i, foreign, key)
 					}
 				}
-				for i := range n {
-					if i != bad {
-						assert.Zero(t,
-							s.number(t, "EXISTS",
-								redisstore.LeaseKey(redisstore.DefaultPrefix,
-									holds[i].Name)), "%v at %s", foreign, key)
+				left := []string{key}
+				if suffix != "mark" {
+					left = append(left, redisstore.MarkKey(redisstore.DefaultPrefix))
+				}
+				assert.ElementsMatch(t, left, s.texts(t, "KEYS", "*"), "%v at %s", foreign, key)
+
+				text := foreign[0] == "SET"
+				refused := func(i int) bool {
+					switch suffix {
+					case ":waiters":
+						return false
+					case "":
+						return i == bad && !text
+					case "mark":
+						return text
+					default: // a counter is read as text
+						return i == bad && text
 					}
 				}
-				s.ok(t, "FLUSHALL")
+				s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
+				spoil()
+				for i, g := range acquire("b", 1000) {
+					switch {
+					case refused(i):
+						rejected(t, g)
+						if suffix != "" {
+							assert.ErrorContains(t, g.Err, key+" is no number")
+							assert.ErrorContains(t, g.Err, "delete the key")
+							assert.Zero(t, s.number(t, "EXISTS", lease))
+						}
+					case i == bad && suffix == "":
+						assert.Equal(t, contract.StatusQueued, g.Status)
+					default:
+						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
+						require.Equal(t, contract.StatusHeld, g.Status, "%d: %v at %s", i, foreign, key)
+					}
+				}
+				if !refused(0) { // nobody has a lock otherwise
+					for i, g := range acquire("c", 2000) {
+						if i != bad {
+							require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
+							require.Equal(t, contract.StatusQueued, g.Status,
+								"%d, beside %v at %s", i, foreign, key)
+						}
+					}
+				}
 			}
 		}
 	})
@@ -118,102 +169,5 @@ func TestAForeignKeyBesideOneLimitSpoilsNoOther(t *testing.T) {
 			assert.EqualValues(t, 1, s.number(t, "EXISTS", foreign))
 			s.ok(t, "FLUSHALL")
 		}
-	})
-}
-
-// So it is with acquires, of locks that are free and of those that others hold.
-func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", time.Minute))
-		listening(t, store)
-		const n, bad = 20, 10
-		for _, suffix := range []string{":waiters", ":fence", "", "mark"} {
-			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
-				key := redisstore.LeaseKey(redisstore.DefaultPrefix,
-					"batch"+strconv.Itoa(bad)) + suffix
-				if suffix == "mark" {
-					key = redisstore.MarkKey(redisstore.DefaultPrefix)
-				}
-				claims := make([]contract.Claim, n)
-				for i := range n {
-					claims[i] = claim("batch"+strconv.Itoa(i), "b", time.Minute)
-					claims[i].Place = uint64(1000 + i)
-				}
-				text := foreign[0] == "SET"
-				refused := func(i int) bool {
-					switch suffix {
-					case ":waiters":
-						return false
-					case "":
-						return i == bad && !text
-					case "mark":
-						return text
-					default: // a counter is read as text
-						return i == bad && text
-					}
-				}
-				s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
-				s.ok(t, "DEL", key)
-				s.ok(t, append([]string{foreign[0], key}, foreign[1:]...)...)
-				for i, g := range store.Acquire(t.Context(), claims) {
-					switch {
-					case refused(i):
-						rejected(t, g)
-						if suffix != "" {
-							assert.ErrorContains(t, g.Err, key+" is no number")
-							assert.ErrorContains(t, g.Err, "delete the key")
-						}
-					case i == bad && suffix == "":
-						assert.Equal(t, contract.StatusQueued, g.Status)
-					default:
-						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, contract.StatusHeld, g.Status, "%d: %v at %s", i, foreign,
-							key)
-					}
-				}
-				if refused(0) { // nobody has a lock
-					s.ok(t, "FLUSHALL")
-					continue
-				}
-				for i := range claims {
-					claims[i].Owner = owner("c")
-					claims[i].Place = uint64(2000 + i)
-				}
-				for i, g := range store.Acquire(t.Context(), claims) {
-					if i != bad {
-						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, contract.StatusQueued, g.Status,
-							"%d, beside %v at %s", i, foreign, key)
-					}
-				}
-				s.ok(t, "FLUSHALL")
-			}
-		}
-	})
-}
-
-// Beside a foreign key a caller waits without a place, and is not kept from the
-// lock when it is free.
-func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		s.ok(t, "SET", line, "x")
-		for range 2 {
-			g := acquire(t, store, queue("b"))
-			require.Equal(t, contract.StatusTaken, g.Status, "%v", g.Err)
-			assert.Positive(t, g.TTL)
-		}
-		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("b")).Status,
-			"which gives up a place that is not there")
-		require.Equal(t, contract.StatusTaken, acquire(t, store, queue("c")).Status)
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
-		assert.Equal(t, "x", s.get(t, line), "it is not ours")
 	})
 }

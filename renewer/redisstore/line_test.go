@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 )
 
 // One who waits and gets no place any more, as there is something else where
-// the line was, hears what is for all from then on.
+// the line was, hears what is for all from then on, and is not kept from the
+// lock when it is free.
 func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -25,16 +25,22 @@ func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
 		defer w.stop()
 		w.await(t, "set up")
 		stand(t, store, "b")
+
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		s.ok(t, "DEL", line)
 		s.ok(t, "SET", line, "x")
 		w.clear()
 		grant := acquire(t, store, queue("b"))
 		require.Equal(t, contract.StatusTaken, grant.Status)
+		assert.Positive(t, grant.TTL)
 		w.await(t, "set up for what is for all")
+		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status,
+			"which gives up a place that is not there")
 		w.clear()
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		w.await(t, "released")
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
+		assert.Equal(t, "x", s.get(t, line), "it is not ours")
 	})
 }
 
@@ -46,10 +52,7 @@ func TestAMailboxThatFails(t *testing.T) {
 	_, s := startReal(t)
 	holder := s.store(t)
 	mine(t, holder, claim("a", "a", minuteTTL))
-	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
-		strings.Fields(redisstore.Rights+" "+redisstore.LineRights)...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := s.storeWith(t, redisstore.Rights+" "+redisstore.LineRights)
 	require.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
 	first := newWatch(store, "a")
 	first.await(t, "set up")
@@ -88,9 +91,7 @@ func TestAWatchBeforeTheServerHasAnswered(t *testing.T) {
 	mine(t, s.store(t), claim("a", "a", minuteTTL))
 	client := s.client(t)
 	require.NoError(t, redis.Stop())
-	store, err := redisstore.NewEngine(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, store.Acquire(ctx, []contract.Claim{queue("b")})[0].Err, context.Canceled)

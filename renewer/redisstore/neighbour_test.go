@@ -191,29 +191,22 @@ func keepsRecords(t *testing.T, store *redisstore.Engine) {
 func TestTheDocumentedLineServes(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t, "--acl-pubsub-default", "allchannels")
-	for _, file := range []string{"../../docs/redis.md"} {
-		_, line, found := strings.Cut(documented(t, file), "ACL SETUSER locks ")
-		require.True(t, found, file)
-		line, _, found = strings.Cut(line, " ```")
-		require.True(t, found, file)
-		rules := strings.Fields(strings.ReplaceAll(line, ">PASSWORD", ">secret"))
-		s.ok(t, append([]string{"ACL", "SETUSER", "locks"}, rules...)...)
-		users, err := s.do(t, "ACL", "LIST").AsStrSlice()
-		require.NoError(t, err)
-		for _, user := range users {
-			if words := strings.Fields(user); words[1] == "locks" {
-				assert.Equal(t, []string{"~lockbeat:{*", "&lockbeat:{*"},
-					slices.DeleteFunc(words, func(w string) bool {
-						return !strings.HasPrefix(w, "~") && !strings.HasPrefix(w, "&")
-					}), file)
-			}
+	_, line, found := strings.Cut(documented(t, "../../docs/redis.md"), "ACL SETUSER locks ")
+	require.True(t, found)
+	line, _, found = strings.Cut(line, " ```")
+	require.True(t, found)
+	rules := strings.Fields(strings.ReplaceAll(line, ">PASSWORD", ">secret"))
+	s.ok(t, append([]string{"ACL", "SETUSER", "locks"}, rules...)...)
+	for _, user := range s.texts(t, "ACL", "LIST") {
+		if words := strings.Fields(user); words[1] == "locks" {
+			assert.Equal(t, []string{"~lockbeat:{*", "&lockbeat:{*"},
+				slices.DeleteFunc(words, func(w string) bool {
+					return !strings.HasPrefix(w, "~") && !strings.HasPrefix(w, "&")
+				}))
 		}
-		store, err := redisstore.NewEngine(s.client(t, func(o *rueidis.ClientOption) {
-			o.Username, o.Password = "locks", "secret"
-		}))
-		require.NoError(t, err, file)
-		works(t, store)
-		keepsRecords(t, store)
-		store.Close()
 	}
+	s.option.Username, s.option.Password = "locks", "secret"
+	store := s.store(t)
+	works(t, store)
+	keepsRecords(t, store)
 }

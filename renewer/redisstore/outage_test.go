@@ -118,10 +118,7 @@ func TestATurnGrowsWithTheLink(t *testing.T) {
 	link := proxy.Start(t, redis.Addr())
 	far := s
 	far.option.InitAddress = []string{link.Addr()}
-	store := far.store(t)
-	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
-	require.NoError(t, err)
-	shutDown(t, k, store)
+	k := keeperOn(t, far.store(t), renewer.Config{TTL: 15 * time.Second})
 	got := make(chan *renewer.Lease, 1)
 	s.waiters(t, []*renewer.Keeper{k}, got)
 	link.Delay(700 * time.Millisecond)

@@ -25,235 +25,171 @@ func (s server) runs(t *testing.T, script string, keys []string, args ...string)
 // Each return of the scripts that keep locks, as their heads give them.
 func TestReturnsOfScripts(t *testing.T) {
 	t.Parallel()
-	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
-	y := redisstore.LeaseKey(redisstore.DefaultPrefix, "y")
+	_, s := startReal(t)
+	x, y := redisstore.LeaseKey(redisstore.DefaultPrefix, "x"),
+		redisstore.LeaseKey(redisstore.DefaultPrefix, "y")
 	mark := redisstore.MarkKey(redisstore.DefaultPrefix)
 	_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "x")
-	const at, inbox, holder = "8000000000000000", "in-box_1", "node\n1\nop"
-	value := func(letter string) string { return owner(letter) + "\n" + at + "\n7\n" + holder }
-	place := member(5, inbox, "a", 2*time.Second)
+	const at, inbox, holder, others = "8000000000000000", "in-box_1", "node\n1\nop", "\n7\nnode\n1\nop2"
 	type list = []any
+	value := func(letter string) string { return owner(letter) + "\n" + at + others }
+	place := member(5, inbox, "a", 2*time.Second)
 
 	claims := []string{"60000", "90000", mark, "line 60000 " + inbox, owner("a")}
-	acquires := func(t *testing.T, s server, place string) any {
-		t.Helper()
-		return s.runs(t, "acquire.lua", []string{x}, append(claims[:5:5], place, holder)...)
+	acquires := func(place string) func() any {
+		return func() any {
+			return s.runs(t, "acquire.lua", []string{x}, append(claims[:5:5], place, holder)...)
+		}
 	}
-	proposes := func(t *testing.T, s server, token, reserve string) any {
-		t.Helper()
-		return s.runs(t, "propose.lua", []string{x},
-			append(claims[:5:5], "", holder, token, reserve)...)
+	proposes := func(token, reserve string) func() any {
+		return func() any {
+			return s.runs(t, "propose.lua", []string{x},
+				append(claims[:5:5], "", holder, token, reserve)...)
+		}
 	}
-	renews := func(t *testing.T, s server) any {
-		t.Helper()
+	renews := func() any {
 		return s.runs(t, "renew.lua", []string{x, y}, "60000", owner("a"), owner("a"), "line")
 	}
-	releases := func(t *testing.T, s server, rest string) any {
-		t.Helper()
-		return s.runs(t, "release.lua", []string{x}, "0", "line "+inbox+" 90000 "+mark,
-			owner("a")+rest)
+	releases := func(rest string) func() any {
+		return func() any {
+			return s.runs(t, "release.lua", []string{x}, "0", "line "+inbox+" 90000 "+mark,
+				owner("a")+rest)
+		}
 	}
-	gives := func(args ...string) func(t *testing.T, s server) {
-		return func(t *testing.T, s server) { s.ok(t, args...) }
-	}
+
+	sets := func(key, value string) []string { return []string{"SET", key, value, "PX", "90000"} }
+	waits := func(place string) []string { return []string{"ZADD", x + ":waiters", "1", place} }
+	ours, theirs, awaited := sets(x, value("a")), sets(x, value("b")), sets(x, value("a")+"\n+")
+	// The lease of a place whose claim was granted, and of one that is to ask, without a token.
+	granted := owner("a") + `\n\d{16}\n\d{16}\nnode-a\n42\ntest\n\+`
+	kept := strings.Replace(granted, `\d{16}`, "0", 1)
+	const told = `5 aaaaaaaa \d+ \d+`
+
+	heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
 	for name, c := range map[string]struct {
-		before []func(t *testing.T, s server)
-		run    func(t *testing.T, s server) any
-		want   func(t *testing.T, got any)
+		before [][]string
+		run    func() any
+		want   any    // or a check of it
+		hears  string // what the inbox hears
+		lease  string // what the lease is then
 	}{
 		"acquire: a token": {
-			[]func(*testing.T, server){gives("SET", mark, at)},
-			func(t *testing.T, s server) any { return acquires(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+			before: [][]string{{"SET", mark, at}}, run: acquires(""), want: int64(8e15 + 1),
 		},
-		"acquire: a token of the server's clock": {
-			nil,
-			func(t *testing.T, s server) any { return acquires(t, s, "") },
-			func(t *testing.T, got any) { assert.InDelta(t, time.Now().UnixMicro(), got, 60e6) },
-		},
-		"acquire: a token and those reserved": {
-			nil,
-			func(t *testing.T, s server) any { return acquires(t, s, "+") },
-			func(t *testing.T, got any) {
-				require.Len(t, got, 2)
-				assert.InDelta(t, time.Now().UnixMicro(), got.(list)[0], 60e6)
-				assert.Equal(t, int64(10_000), got.(list)[1])
-			},
-		},
-		"propose: a token and those reserved": {
-			nil,
-			func(t *testing.T, s server) any { return proposes(t, s, at, "5") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15), int64(5)}, got) },
-		},
-		"acquire: the owner has it": {
-			[]func(*testing.T, server){gives("SET", x, value("a"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, int64(8e15), got) },
-		},
+		"acquire: a token of the server's clock": {run: acquires(""), want: now},
+		"acquire: a token and those reserved": {run: acquires("+"), want: func(t *testing.T, got any) {
+			require.Len(t, got, 2)
+			now(t, got.(list)[0])
+			assert.Equal(t, int64(10_000), got.(list)[1])
+		}},
+		"propose: a token and those reserved": {run: proposes(at, "5"), want: list{int64(8e15), int64(5)}},
+		"acquire: the owner has it":           {before: [][]string{ours}, run: acquires(""), want: int64(8e15)},
 		"acquire: another has it": {
-			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "") },
-			func(t *testing.T, got any) {
+			before: [][]string{theirs}, run: acquires(""), lease: value("b") + `\n\+`,
+			want: func(t *testing.T, got any) {
 				require.Len(t, got, 3)
 				assert.Equal(t, value("b"), got.(list)[0])
-				assert.InDelta(t, 5000, got.(list)[1], 1000)
-				assert.InDelta(t, time.Now().UnixMicro(), got.(list)[2], 60e6)
+				assert.InDelta(t, 90000, got.(list)[1], 10000)
+				now(t, got.(list)[2])
 			},
 		},
 		"acquire: another has it for ever": {
-			[]func(*testing.T, server){gives("SET", x, value("b"))},
-			func(t *testing.T, s server) any { return acquires(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, int64(-1), got.(list)[1]) },
+			before: [][]string{{"SET", x, value("b")}}, run: acquires(""),
+			want: func(t *testing.T, got any) { assert.Equal(t, int64(-1), got.(list)[1]) },
 		},
 		"acquire: and the place is in line": {
-			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "77 "+place) },
-			func(t *testing.T, got any) {
+			before: [][]string{theirs}, run: acquires("77 " + place),
+			want: func(t *testing.T, got any) {
 				require.Len(t, got, 4)
 				assert.Equal(t, int64(77), got.(list)[3])
 			},
 		},
 		"acquire: it is kept for this place": {
-			[]func(*testing.T, server){
-				gives("SET", x, owner("a")+"\n0\n7\n"+holder+"\n+", "PX", "90000"), gives("SET", mark, at),
-			},
-			func(t *testing.T, s server) any { return acquires(t, s, "77 "+place) },
-			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+			before: [][]string{sets(x, owner("a")+"\n0\n7\n"+holder+"\n+"), {"SET", mark, at}},
+			run:    acquires("77 " + place), want: int64(8e15 + 1),
 		},
-		"acquire: it was granted to another caller": {
-			[]func(*testing.T, server){gives("SET", x, value("a")+"\n+", "PX", "90000")},
-			func(t *testing.T, s server) any {
-				got := s.runs(t, "acquire.lua", []string{x}, append(claims[:5:5], "77 "+place, holder+"2")...)
-				assert.Equal(t, value("a")+"2\n+", s.get(t, x), "whose operation is shown")
-				return got
-			},
-			func(t *testing.T, got any) { assert.Equal(t, int64(8e15), got) },
+		"acquire: it was granted to another caller, whose operation was shown": {
+			before: [][]string{awaited}, run: acquires("77 " + place), want: int64(8e15),
+			lease: owner("a") + "\n" + at + "\n7\n" + holder + `\n\+`,
 		},
 		"propose: the token is not above the counter": {
-			[]func(*testing.T, server){gives("SET", counter, at)},
-			func(t *testing.T, s server) any { return proposes(t, s, "7", "0") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15)}, got) },
+			before: [][]string{{"SET", counter, at}}, run: proposes("7", "0"), want: list{int64(8e15)},
 		},
 		"propose: nor above the mark, without a counter": {
-			[]func(*testing.T, server){gives("SET", mark, at)},
-			func(t *testing.T, s server) any { return proposes(t, s, "7", "0") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15)}, got) },
+			before: [][]string{{"SET", mark, at}}, run: proposes("7", "0"), want: list{int64(8e15)},
 		},
 		"renew: the exceptions": {
-			[]func(*testing.T, server){gives("SET", y, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return renews(t, s) },
-			func(t *testing.T, got any) {
-				assert.Equal(t, list{int64(-1), int64(2), value("b")}, got)
-			},
+			before: [][]string{sets(y, value("b"))}, run: renews, want: list{int64(-1), int64(2), value("b")},
 		},
 		"renew: what others have put there": {
-			[]func(*testing.T, server){
-				gives("SET", x, strings.Repeat("x", 301)), gives("RPUSH", y, "x"),
-			},
-			func(t *testing.T, s server) any { return renews(t, s) },
-			func(t *testing.T, got any) {
-				assert.Equal(t, list{int64(1), strings.Repeat("x", 300), int64(2), ""}, got)
-			},
+			before: [][]string{sets(x, strings.Repeat("x", 301)), {"RPUSH", y, "x"}}, run: renews,
+			want: list{int64(1), strings.Repeat("x", 300), int64(2), ""},
 		},
-		"renew: none": {
-			[]func(*testing.T, server){
-				gives("SET", x, value("a"), "PX", "5000"), gives("SET", y, value("a"), "PX", "5000"),
-			},
-			func(t *testing.T, s server) any { return renews(t, s) },
-			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
-		},
-		"release: freed": {
-			[]func(*testing.T, server){gives("SET", x, value("a"), "PX", "5000")},
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
-		},
-		"release: another's": {
-			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(1), value("b")}, got) },
-		},
+		"renew: none":        {before: [][]string{ours, sets(y, value("a"))}, run: renews, want: list{}},
+		"release: freed":     {before: [][]string{ours}, run: releases(""), want: list{}},
+		"release: another's": {before: [][]string{theirs}, run: releases(""), want: list{int64(1), value("b")}},
 		"release: of another type": {
-			[]func(*testing.T, server){gives("RPUSH", x, "x")},
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(1), ""}, got) },
+			before: [][]string{{"RPUSH", x, "x"}}, run: releases(""), want: list{int64(1), ""},
 		},
-		"release: no one's": {
-			nil,
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1)}, got) },
-		},
+		"release: no one's": {run: releases(""), want: list{int64(-1)}},
 		"release: granted on": {
-			[]func(*testing.T, server){
-				hears(inbox), gives("SET", x, value("a")+"\n+", "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", place),
-			},
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+			before: [][]string{awaited, waits(place)}, run: releases(""),
+			want: list{"1 2000"}, hears: told, lease: granted,
 		},
 		"release: kept, as tokens are given here": {
-			[]func(*testing.T, server){
-				gives("SET", mark, "g7"), gives("SET", x, value("a")+"\n+", "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", place),
-			},
-			func(t *testing.T, s server) any { return s.tells(t, inbox, x, "5", releases) },
-			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+			before: [][]string{{"SET", mark, "g7"}, awaited, waits(place)}, run: releases(""),
+			want: list{"1 2000"}, hears: "5", lease: kept,
 		},
 		"release: kept, as the mark is far ahead": {
-			[]func(*testing.T, server){
-				gives("SET", mark, at), gives("SET", x, value("a")+"\n+", "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", place),
-			},
-			func(t *testing.T, s server) any { return s.tells(t, inbox, x, "5", releases) },
-			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+			before: [][]string{{"SET", mark, at}, awaited, waits(place)}, run: releases(""),
+			want: list{"1 2000"}, hears: "5", lease: kept,
 		},
 		"release: kept for one that is to ask": {
-			[]func(*testing.T, server){
-				gives("SET", x, value("a")+"\n+", "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", strings.Replace(place, "\n", " \n", 1)),
-			},
-			func(t *testing.T, s server) any { return s.tells(t, inbox, x, "5", releases) },
-			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+			before: [][]string{awaited, waits(strings.Replace(place, "\n", " \n", 1))}, run: releases(""),
+			want: list{"1 2000"}, hears: "5", lease: kept,
 		},
 		"release: freed, and not waited for": {
-			[]func(*testing.T, server){
-				hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", place),
-			},
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
+			before: [][]string{ours, waits(place)}, run: releases(""), want: list{},
 		},
 		"release: no one's, and granted on": {
-			[]func(*testing.T, server){hears(inbox), gives("ZADD", x+":waiters", "1", place)},
-			func(t *testing.T, s server) any { return releases(t, s, "") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
+			before: [][]string{waits(place)}, run: releases(""),
+			want: list{int64(-1), "1 2000"}, hears: told, lease: granted,
 		},
 		"release: the place leaves that it was granted to": {
-			[]func(*testing.T, server){
-				hears(inbox), gives("SET", x, value("a")+"\n+", "PX", "90000"),
-				gives("ZADD", x+":waiters", "1", member(6, inbox, "b", time.Second)),
-			},
-			func(t *testing.T, s server) any { return releases(t, s, " "+place) },
-			func(t *testing.T, got any) { assert.Equal(t, list{"1 1000"}, got) },
+			before: [][]string{awaited, waits(member(6, inbox, "b", time.Second))},
+			run:    releases(" " + place), want: list{"1 1000"}, hears: `6 bbbbbbbb \d+ \d+`,
 		},
 		"release: the place leaves, known by its number only": {
-			[]func(*testing.T, server){
-				gives("SET", x, value("b")+"\n+", "PX", "90000"), gives("ZADD", x+":waiters", "1", place,
-					"2", member(55, inbox, "c", time.Second)),
+			before: [][]string{
+				sets(x, value("b")+"\n+"), waits(place), waits(member(55, inbox, "c", time.Second)),
 			},
-			func(t *testing.T, s server) any { return releases(t, s, " 5 "+inbox+" ") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(1), value("b") + "\n+"}, got) },
+			run: releases(" 5 " + inbox + " "), want: list{int64(1), value("b") + "\n+"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			withRedis(t, func(t *testing.T, s server) {
-				for _, f := range c.before {
-					f(t, s)
-				}
-				c.want(t, c.run(t, s))
-			})
-		})
+		s.ok(t, "FLUSHALL")
+		for _, command := range c.before {
+			s.ok(t, command...)
+		}
+		got := c.run()
+		if check, ok := c.want.(func(*testing.T, any)); ok {
+			check(t, got)
+		} else {
+			assert.Equal(t, c.want, got, name)
+		}
+		if c.hears != "" {
+			assert.Regexp(t, "^"+c.hears+"$", <-heard, name)
+		}
+		assert.Empty(t, heard, name)
+		if c.lease != "" {
+			assert.Regexp(t, "^"+c.lease, s.get(t, x), name)
+		}
 	}
+}
+
+// now requires the server's clock, in us.
+func now(t *testing.T, got any) {
+	t.Helper()
+	assert.InDelta(t, time.Now().UnixMicro(), got, 60e6)
 }
 
 // A claim beside another one in one call: the counter of its name is ahead of
@@ -336,17 +272,4 @@ func hears(inbox string) func(t *testing.T, s server) {
 	return func(t *testing.T, s server) {
 		s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
 	}
-}
-
-// tells releases a lease, and requires that the inbox hears of a place that is
-// to ask, and that the lease is kept for it without a token.
-func (s server) tells(
-	t *testing.T, inbox, lease, place string, releases func(*testing.T, server, string) any,
-) any {
-	t.Helper()
-	heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
-	got := releases(t, s, "")
-	assert.Equal(t, place, <-heard)
-	assert.Regexp(t, "^"+owner("a")+`\n0\n\d{16}\nnode-a\n42\ntest\n\+$`, s.get(t, lease))
-	return got
 }

@@ -31,12 +31,9 @@ func TestPasswordThatChanges(t *testing.T) {
 	store, err := redisstore.OpenEngine(t.Context(), d)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	keeper, err := renewer.New(store, renewer.Config{
-		Log: renewer.Silent,
-		TTL: 3 * time.Second, FailOver: 500 * time.Millisecond,
+	keeper := keeperOn(t, store, renewer.Config{
+		Log: renewer.Silent, TTL: 3 * time.Second, FailOver: 500 * time.Millisecond,
 	})
-	require.NoError(t, err)
-	shutDown(t, keeper, store)
 	once := func(ctx context.Context) error {
 		lease, err := keeper.Acquire(ctx, renewer.Request{Name: "job"})
 		if err == nil {

@@ -28,9 +28,7 @@ func TestALinkThatIsTooSlow(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	keeper, err := renewer.New(store, renewer.Config{TTL: ttl, Log: renewer.Silent})
-	require.NoError(t, err)
-	shutDown(t, keeper, store)
+	keeper := keeperOn(t, store, renewer.Config{TTL: ttl, Log: renewer.Silent})
 	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	link.Delay(ttl / 8) // a round trip of a quarter

@@ -61,67 +61,37 @@ func awaitGrant(t testing.TB, store *redisstore.Engine, c contract.Claim) contra
 	return g
 }
 
-func TestLineScripts(t *testing.T) {
+// What is in a line at the server, and that nothing is left there of those who have gone.
+func TestPlacesAtTheServer(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		first := mine(t, store, claim("a", "a", minuteTTL))
+		mine(t, store, claim("a", "a", minuteTTL))
 
 		t.Log("who cannot hear of its turn yet has no place")
 		assert.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
-		listening(t, store)
-		stand(t, store, "b")
-		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
-		s.pttl(t, line, minute, 2*minute)
-		stand(t, store, "c")
-		stand(t, store, "b")
-		stand(t, store, "d")
-		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "one place each")
 
-		t.Log("a release grants the claim of the first, as it was made first")
+		listening(t, store)
+		for _, letter := range []string{"b", "c", "b", "d"} {
+			stand(t, store, letter)
+			s.pttl(t, line, minute, 2*minute)
+		}
+		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "one place each")
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		s.pttl(t, lease, minute-5000, minute)
-		g := acquire(t, store, claim("a", "x", minuteTTL))
-		assert.Equal(t, contract.StatusTaken, g.Status)
-		assert.Equal(t, contract.Holder{Node: "node-b", PID: 42, Operation: "test"}, g.Holder)
-		g = acquire(t, store, queue("c"))
-		assert.Equal(t, contract.StatusQueued, g.Status, "it is not granted to others")
-
-		t.Log("which the next claim from there hears, once, and one behind it as one repeated")
-		g = awaitGrant(t, store, queue("b"))
-		assert.Greater(t, g.Fence, first)
-		assert.Positive(t, g.Reserved)
-		again := acquire(t, store, queue("b"))
-		assert.Equal(t, contract.StatusHeld, again.Status)
-		assert.False(t, again.Late)
-		assert.Equal(t, g.Fence, again.Fence, "one grant")
-
-		t.Log("who gives up its place, or what was granted there, does not keep the others waiting")
+		assert.Positive(t, awaitGrant(t, store, queue("b")).Reserved)
 		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
-		stand(t, store, "e")
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 		assert.Equal(t, contract.StatusHeld, release(t, store, leaving("d")).Status,
 			"it was granted to it, and it has not come")
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("e")).Status,
-			"which was the next one's then")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "e", 0)).Status)
 		assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
 
-		t.Log("the same lease twice in one release")
-		mine(t, store, claim("a", "a", minuteTTL))
-		stand(t, store, "b")
-		answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []contract.Answer{
-			{Status: contract.StatusHeld},
-			{Status: contract.StatusGone},
-		}, answers)
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
-
 		t.Log("a late claim puts a place back in the line: the second release takes it out again")
+		mine(t, store, claim("a", "a", minuteTTL))
 		stand(t, store, "c")
 		late, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
 		require.NoError(t, err)
@@ -135,34 +105,6 @@ func TestLineScripts(t *testing.T) {
 		s.ok(t, "DEL", lease)
 		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
-	})
-}
-
-// Who goes on from the place of another caller of its process is shown as the
-// holder, also if the one before was called nearly the same.
-func TestWhoGoesOnFromAPlaceIsShown(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		c := queue("b")
-		c.Holder.Operation, c.Holder.Trace = "refund-all", strings.Repeat("a", 55)
-		require.Eventually(t, func() bool {
-			return acquire(t, store, c).Status == contract.StatusQueued
-		}, patience, time.Millisecond)
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		require.Eventually(t, func() bool { return store.Heard(c.Place) }, patience, time.Millisecond)
-		for _, next := range []contract.Holder{
-			{Node: "n", PID: 1, Operation: "refund-all", Trace: strings.Repeat("b", 55)},
-			{Node: "n", PID: 1, Operation: "refund"},
-		} {
-			c.Holder = next
-			g := acquire(t, store, c)
-			require.Equal(t, contract.StatusHeld, g.Status)
-			assert.False(t, g.Late)
-			assert.Equal(t, next, acquire(t, store, claim("a", "x", minuteTTL)).Holder)
-		}
 	})
 }
 
@@ -214,10 +156,12 @@ func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	})
 }
 
-// shutDown ends a keeper with the test, though the test may have failed, and
-// looks at what its store still has of those who waited.
-func shutDown(t *testing.T, k *renewer.Keeper, store *redisstore.Engine) {
+// keeperOn makes a keeper on a store, which ends with the test, though that may
+// have failed, and looks then at what the store still has of those who waited.
+func keeperOn(t *testing.T, store *redisstore.Engine, c renewer.Config) *renewer.Keeper {
 	t.Helper()
+	k, err := renewer.New(store, c)
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
@@ -226,6 +170,7 @@ func shutDown(t *testing.T, k *renewer.Keeper, store *redisstore.Engine) {
 			return store.Places() == 0 && store.Names() == 0
 		}, patience, time.Millisecond, "places and names that no caller wants any more")
 	})
+	return k
 }
 
 // keepers are n processes, as it were: each has a store of its own.
@@ -240,14 +185,9 @@ func (s server) pollingKeepers(t *testing.T, n int, poll time.Duration) []*renew
 	t.Helper()
 	all := make([]*renewer.Keeper, n)
 	for i := range all {
-		store := s.store(t)
-		k, err := renewer.New(store, renewer.Config{
-			Log: renewer.Silent,
-			TTL: 15 * time.Second, Poll: poll, Node: fmt.Sprint(i),
+		all[i] = keeperOn(t, s.store(t), renewer.Config{
+			Log: renewer.Silent, TTL: 15 * time.Second, Poll: poll, Node: fmt.Sprint(i),
 		})
-		require.NoError(t, err)
-		shutDown(t, k, store)
-		all[i] = k
 	}
 	return all
 }
@@ -384,18 +324,12 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 	assert.Zero(t, s.number(t, "EXISTS", line, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")))
 }
 
-// Without the rights that lines need, or when the server forgets
-// them, waiters are woken all the same.
+// Without the rights that lines need waiters are woken all the same.
 func TestWithoutALine(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
-		strings.Fields(redisstore.Rights)...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	k, err := renewer.New(store, renewer.Config{TTL: 5 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
+	store := s.storeWith(t, redisstore.Rights)
+	k := keeperOn(t, store, renewer.Config{TTL: 5 * time.Second})
 	first := mine(t, store, claim("a", "a", time.Minute))
 	got := make(chan *renewer.Lease)
 	go func() {
@@ -412,12 +346,4 @@ func TestWithoutALine(t *testing.T) {
 	assert.Less(t, time.Since(begun), 2*time.Second)
 	assert.Greater(t, second.Fence(), first)
 	require.NoError(t, second.Release(t.Context()))
-
-	full := s.pollingKeepers(t, 2, time.Second)
-	third, err := full[0].Acquire(t.Context(), renewer.Request{Name: "a"})
-	require.NoError(t, err)
-	s.waiters(t, full[1:], got)
-	s.ok(t, "DEL", redisstore.LineKey(redisstore.DefaultPrefix, "a"))
-	require.NoError(t, third.Release(t.Context()))
-	require.NoError(t, (<-got).Release(t.Context()))
 }
