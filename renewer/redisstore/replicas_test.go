@@ -35,20 +35,29 @@ func has(t *testing.T, server *redistest.Server, name string) bool {
 	return n == 1
 }
 
+// A grant is on the replica. A refusal, which changes nothing that a fail-over could lose, waits for
+// none: it waited for a tenth of the TTL while the replica was away.
 func TestAGrantIsOnTheReplica(t *testing.T) {
 	t.Parallel()
-	_, replica, s := withReplica(t)
+	primary, replica, s := withReplica(t)
 	store := s.store(t, redisstore.Replicas(1))
-	for i := range 200 {
+	const n = 200
+	for i := range n {
 		name := fmt.Sprint("name ", i)
 		if i%50 == 0 {
 			s.ok(t, "SCRIPT", "FLUSH")
 		}
 		mine(t, store, claim(name, "a", time.Minute))
 		require.True(t, has(t, replica, name), "as soon as it is granted")
-		require.Equal(t, contract.StatusTaken,
-			acquire(t, store, claim(name, "b", time.Minute)).Status)
 	}
+	waits := func() int64 {
+		n, err := primary.Calls("wait")
+		require.NoError(t, err)
+		return n
+	}
+	before := waits()
+	require.Equal(t, contract.StatusTaken, acquire(t, store, claim("name 0", "b", time.Minute)).Status)
+	assert.Equal(t, before, waits())
 	claims := make([]contract.Claim, 50)
 	for i := range claims {
 		claims[i] = claim(fmt.Sprint("batch ", i), "a", time.Minute)
@@ -59,102 +68,75 @@ func TestAGrantIsOnTheReplica(t *testing.T) {
 		require.Equal(t, i == 7, g.Status == contract.StatusTaken)
 		require.True(t, has(t, replica, claims[i].Name) || i == 7)
 	}
-}
+	assert.Equal(t, before+49, waits(), "for the grants alone")
 
-// A refusal changes nothing that a fail-over could lose. It waited for a tenth
-// of the TTL while the replica was away, and kept a connection for as long.
-func TestARefusalWaitsForNoReplica(t *testing.T) {
-	t.Parallel()
-	primary, _, s := withReplica(t)
-	store := s.store(t, redisstore.Replicas(1))
-	mine(t, store, claim("name", "a", time.Minute))
-	before, err := primary.Calls("wait")
-	require.NoError(t, err)
-	require.Equal(t, contract.StatusTaken, acquire(t, store, claim("name", "b", time.Minute)).Status)
-	claims := []contract.Claim{claim("name", "b", time.Minute), claim("other", "b", time.Minute)}
-	grants := store.Acquire(t.Context(), claims)
-	require.Equal(t, contract.StatusTaken, grants[0].Status)
-	require.Equal(t, contract.StatusHeld, grants[1].Status)
-	after, err := primary.Calls("wait")
-	require.NoError(t, err)
-	assert.Equal(t, before+1, after, "for the grant alone")
-}
-
-// The second question, which has the replicas confirm a grant, is answered with
-// less than the first.
-func TestAConfirmedGrantHasItsTokens(t *testing.T) {
-	t.Parallel()
-	_, _, s := withReplica(t)
-	store := s.store(t, redisstore.Replicas(1))
-	c := claim("name", "a", time.Minute)
+	c := claim("reserves", "a", time.Minute)
 	c.Place = 1
-	assert.Positive(t, acquire(t, store, c).Reserved)
+	assert.Positive(t, acquire(t, store, c).Reserved, "which the second answer tells less of")
 }
 
+// A grant that no replica confirms in a tenth of the TTL is unknown, and so is the same claim once
+// more, on whatever connection, and one of a lease that was confirmed before: the replicas may have
+// confirmed all that was written then, or never the grant. Meanwhile others are answered.
 func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)
 	store := s.store(t, redisstore.Replicas(1))
 	mine(t, store, claim("held", "a", time.Minute))
+	info := func(section string) string {
+		text, err := primary.Do("INFO", section).ToString()
+		require.NoError(t, err)
+		return text
+	}
+	require.Eventually(t, func() bool {
+		text := info("replication")
+		_, offset, _ := strings.Cut(text, "master_repl_offset:")
+		offset, _, _ = strings.Cut(offset, "\r\n")
+		return strings.Contains(text, ",offset="+offset+",")
+	}, patience, time.Millisecond, "the replica confirms all")
 	require.NoError(t, replica.Stop())
+
+	g := acquire(t, store, claim("held", "a", time.Second))
+	require.ErrorIs(t, g.Err, redisstore.ErrReplicas, "though all that was written is confirmed")
 	begun := time.Now()
-	g := acquire(t, store, claim("name", "a", 6*time.Second))
-	assert.Equal(t, contract.StatusUnknown, g.Status, "what a fail-over would do is not known")
+	g = acquire(t, store, claim("name", "a", 6*time.Second))
 	took := time.Since(begun)
+	assert.Equal(t, contract.StatusUnknown, g.Status, "what a fail-over would do is not known")
 	assert.GreaterOrEqual(t, took, 598*time.Millisecond, "a tenth of the TTL, in whole ms")
 	assert.Less(t, took, 3*time.Second, "and no half of it")
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
 	require.ErrorContains(t, g.Err, "0 of 1 within 600ms")
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
-	g = acquire(t, store, claim("name", "a", 3*time.Second))
-	require.ErrorIs(t, g.Err, redisstore.ErrReplicas,
-		"nor is it known for the same claim once more")
+
+	other := s.store(t, redisstore.Replicas(1)) // its connections have written nothing
+	for _, again := range []contract.Grant{
+		acquire(t, store, claim("name", "a", time.Second)),
+		acquire(t, other, claim("name", "a", time.Second)),
+	} {
+		require.ErrorIs(t, again.Err, redisstore.ErrReplicas)
+	}
 	assert.Equal(t, contract.StatusTaken,
 		acquire(t, store, claim("held", "b", 3*time.Second)).Status,
 		"what is taken is taken")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	begun = time.Now()
-	late := store.Acquire(ctx, []contract.Claim{claim("late", "a", time.Minute)})[0]
-	require.ErrorIs(t, late.Err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(begun), 2*time.Second, "no longer than the caller's context")
+	granted := make(chan contract.Grant, 1)
+	go func() {
+		granted <- store.Acquire(t.Context(), []contract.Claim{claim("name", "a", 10*time.Minute)})[0]
+	}()
+	require.Eventually(t, func() bool {
+		return strings.Contains(info("clients"), "blocked_clients:1\r\n")
+	}, patience, time.Millisecond)
+	require.Equal(t, contract.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status)
+	late := store.Acquire(within(t, 50*time.Millisecond),
+		[]contract.Claim{claim("late", "a", time.Minute)})[0]
+	require.ErrorIs(t, late.Err, context.DeadlineExceeded, "no longer than the caller's context")
+	assert.Empty(t, granted, "which waits for up to a minute")
 
 	require.NoError(t, replica.Cont())
-	mine(t, store, claim("name", "a", time.Minute))
+	require.NoError(t, (<-granted).Err)
 	assert.True(t, has(t, replica, "name"))
-	assert.True(t, has(t, primary, "name"))
 	g = acquire(t, s.store(t, redisstore.Replicas(2)), claim("two", "a", 10*time.Second))
 	require.ErrorContains(t, g.Err, "1 of 2 within 1s")
-}
-
-// A claim of a lease that its owner has already is confirmed anew, also if the
-// lease need not live longer for it: the replicas may have confirmed all that
-// was written before, or never the grant.
-func TestARepeatedClaimIsConfirmedAnew(t *testing.T) {
-	t.Parallel()
-	primary, replica, s := withReplica(t)
-	store := s.store(t, redisstore.Replicas(1))
-	mine(t, store, claim("confirmed", "a", time.Minute))
-	require.Eventually(t, func() bool {
-		info, err := primary.Do("INFO", "replication").ToString()
-		_, offset, _ := strings.Cut(info, "master_repl_offset:")
-		offset, _, _ = strings.Cut(offset, "\r\n")
-		return err == nil && strings.Contains(info, ",offset="+offset+",")
-	}, patience, time.Millisecond, "the replica confirms all")
-	require.NoError(t, replica.Stop())
-	g := acquire(t, store, claim("confirmed", "a", time.Second))
-	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
-
-	g = acquire(t, store, claim("unconfirmed", "a", 3*time.Second))
-	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
-	other := s.store(t, redisstore.Replicas(1)) // its connections have written nothing
-	g = acquire(t, other, claim("unconfirmed", "a", time.Second))
-	require.ErrorIs(t, g.Err, redisstore.ErrReplicas)
-
-	require.NoError(t, replica.Cont())
-	mine(t, other, claim("unconfirmed", "a", time.Minute))
-	assert.True(t, has(t, replica, "unconfirmed"))
 }
 
 // What asynchronous replication costs: a lock that the primary granted while
@@ -200,15 +182,13 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)
 	store := s.store(t, redisstore.Replicas(1))
-	keeper, err := renewer.New(store, renewer.Config{
+	keeper := keeperOn(t, store, renewer.Config{
 		TTL: 4 * time.Second, Heartbeat: time.Second / 2, RequestTimeout: time.Second,
 		FailOver: time.Minute, // the last caller is to ask, though none was answered for so long
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
 	require.NoError(t, replica.Stop())
 
-	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "try", Try: true})
+	_, err := keeper.Acquire(t.Context(), renewer.Request{Name: "try", Try: true})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
 	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "wait", MaxWait: 2 * time.Second})
