@@ -46,22 +46,3 @@ func TestCallersInAValue(t *testing.T) {
 		}
 	})
 }
-
-func TestCallersOnAFullServer(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	mine(t, store, claim("a", "a", time.Minute))
-	mine(t, store, slotClaim("a", "a", 2))
-	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
-	for _, limit := range []bool{false, true} {
-		h := hold("a", "a", time.Minute)
-		h.Limit = limit
-		tells(t, store, h, 19)
-		assert.Equal(t, 19, showOf(t, store, "a", limit).WaitingInAll())
-		h.Owner = owner("b") // that is not its owner's
-		h.Tells, h.Callers = true, 7
-		assert.NotEqual(t, contract.StatusHeld, renew(t, store, h).Status)
-		assert.Equal(t, 19, showOf(t, store, "a", limit).WaitingInAll())
-	}
-}

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -62,36 +61,48 @@ func TestReadOnlyServer(t *testing.T) {
 		"the lease was not disturbed")
 }
 
+// A server whose memory is full takes no lease in, and keeps what is there: leases, which are renewed
+// and released as ever, what they tell of those who wait, and places in line.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
-	mine(t, store, claim("held", "a", time.Minute))
-	mine(t, store, slotClaim("slot", "a", 2))
+	mine(t, store, claim("a", "a", time.Minute))
+	mine(t, store, slotClaim("a", "a", 2))
+	mine(t, store, claim("freed", "a", time.Minute))
+	listening(t, store)
+	stand(t, store, "b")
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
-	for _, c := range []contract.Claim{claim("new", "a", time.Minute), slotClaim("slot", "b", 2)} {
+	for _, c := range []contract.Claim{claim("new", "a", time.Minute), slotClaim("a", "b", 2)} {
 		g := acquire(t, store, c)
 		assert.Equal(t, contract.StatusUnknown, g.Status)
 		require.ErrorContains(t, g.Err, "OOM")
 		require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
 		require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	}
-	full, err := redisstore.NewEngine(s.client(t))
-	require.NoError(t, err, "memory may be freed")
-	t.Cleanup(full.Close)
+	// memory may be freed
+	storeOn(t, s.client(t))
+	assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
 	for _, h := range []contract.Hold{
-		hold("held", "a", time.Minute), holdSlot("slot", "a", time.Minute),
+		hold("a", "a", time.Minute), holdSlot("a", "a", time.Minute),
 	} {
-		for range 2 {
-			assert.Equal(t, contract.StatusHeld, renew(t, store, h).Status,
-				"renewals need no memory")
-		}
+		tells(t, store, h, 19)
+		assert.Equal(t, 19, showOf(t, store, "a", h.Limit).Callers())
+		stranger := h
+		stranger.Owner, stranger.Tells, stranger.Callers = owner("b"), true, 7
+		assert.NotEqual(t, contract.StatusHeld, renew(t, store, stranger).Status)
+		assert.Equal(t, 19, showOf(t, store, "a", h.Limit).Callers())
 		kept := h
 		kept.Keep = time.Minute
 		assert.Equal(t, contract.StatusHeld, release(t, store, kept).Status, "it stays held")
+		assert.Equal(t, contract.StatusHeld, renew(t, store, h).Status, "renewals need no memory")
+	}
+	for _, h := range []contract.Hold{hold("freed", "a", 0), holdSlot("a", "a", 0)} {
 		assert.Equal(t, contract.StatusHeld, release(t, store, h).Status)
 	}
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+	awaitGrant(t, store, queue("b"))
 	mine(t, store, claim("new", "a", time.Minute))
 }
 
@@ -136,8 +147,8 @@ func TestAReleaseWakesThoseWhomAFullServerRefused(t *testing.T) {
 	}
 }
 
-// A refusal that can't be marked is none: no release would wake the one who
-// hears it.
+// Where no write is taken, a refusal that can't be marked is none: no release would wake the one who
+// hears it. That a lease has gone is told without a write.
 func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -148,21 +159,13 @@ func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	assert.Equal(t, contract.StatusUnknown, g.Status)
 	require.ErrorContains(t, g.Err, "NOREPLICAS")
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
+	require.Equal(t, contract.Answer{Status: contract.StatusGone},
+		release(t, store, hold("gone", "a", 0)))
+
 	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "0")
 	waitedFor(t, store, "a")
 	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	waitedFor(t, store, "a") // it has its mark
-}
-
-// The holder of a lease that has lapsed learns so also from a server that takes
-// no writes.
-func TestAReleaseOfWhatIsGoneNeedsNoWrite(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "1")
-	require.Equal(t, contract.Answer{Status: contract.StatusGone},
-		release(t, store, hold("a", "a", 0)))
 }
 
 func TestLoadingServer(t *testing.T) {
@@ -183,9 +186,8 @@ func TestLoadingServer(t *testing.T) {
 		return a.Status == contract.StatusUnknown && strings.Contains(a.Err.Error(), "LOADING")
 	}, patience, time.Millisecond)
 	unknown(t, store, true, "LOADING")
-	early, err := redisstore.NewEngine(s.client(t))
-	require.NoError(t, err, "it will be ready")
-	t.Cleanup(early.Close)
+	// it will be ready
+	early := storeOn(t, s.client(t))
 	require.NoError(t, <-loaded)
 	require.Eventually(t, func() bool {
 		return early.Server() != ""
@@ -231,9 +233,8 @@ func TestServerDown(t *testing.T) {
 	redis.Kill()
 	unknown(t, store, true, "redisstore")
 	started := time.Now()
-	late, err := redisstore.NewEngine(client)
-	require.NoError(t, err, "locks taken later wait for it")
-	t.Cleanup(late.Close)
+	// locks taken later wait for it
+	storeOn(t, client)
 	assert.Less(t, time.Since(started), 5*time.Second)
 	require.NoError(t, redis.Restart())
 	s.admin = redis.Client(t)
@@ -250,8 +251,7 @@ func TestServerFrozen(t *testing.T) {
 	client := s.client(t)
 	require.NoError(t, redis.Stop())
 	t.Cleanup(func() { assert.NoError(t, redis.Cont()) })
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 100*time.Millisecond)
 	started := time.Now()
 	g := store.Acquire(ctx, []contract.Claim{
 		claim("a", "a", time.Minute),
@@ -264,9 +264,8 @@ func TestServerFrozen(t *testing.T) {
 		assert.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	}
 	started = time.Now()
-	late, err := redisstore.NewEngine(client)
-	require.NoError(t, err, "slow is no refusal")
-	t.Cleanup(late.Close)
+	// slow is no refusal
+	storeOn(t, client)
 	assert.Less(t, time.Since(started), 6*time.Second, "New is bounded by 1 s")
 	require.NoError(t, redis.Cont())
 }

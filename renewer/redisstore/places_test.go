@@ -52,22 +52,6 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 	}
 }
 
-// What stands in the line already, a full server keeps there: it is granted its
-// claim as any other.
-func TestAFullServerKeepsPlaces(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	mine(t, store, claim("a", "a", minuteTTL))
-	listening(t, store)
-	stand(t, store, "b")
-	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
-	assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
-	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
-	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-	awaitGrant(t, store, queue("b"))
-}
-
 // A lock that goes from hand to hand keeps the mark of its tokens, of which the
 // time is not written each time.
 func TestHandOversKeepTheMark(t *testing.T) {
