@@ -2,8 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 	"slices"
 	"strings"
@@ -57,9 +55,7 @@ func storeBy(
 	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	store, err := redisstore.NewEngine(client, opts...)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client, opts...)
 	return store
 }
 
@@ -131,30 +127,6 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 	})
 }
 
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartTLS(t, "--requirepass", password)
-	option := server.TLSOption()
-	works(t, storeBy(t, option))
-
-	for name, edit := range map[string]func(*tls.Config){
-		"another name":      func(c *tls.Config) { c.ServerName = "other.test" },
-		"another authority": func(c *tls.Config) { c.RootCAs = x509.NewCertPool() },
-	} {
-		changed := option
-		changed.TLSConfig = option.TLSConfig.Clone()
-		edit(changed.TLSConfig)
-		_, err := rueidis.NewClient(changed)
-		var refused *tls.CertificateVerificationError
-		require.ErrorAs(t, err, &refused, name)
-		assert.NotContains(t, redisreply.Chain(err), password)
-	}
-	plain := option
-	plain.TLSConfig = nil
-	_, err := rueidis.NewClient(plain)
-	require.Error(t, err, "no talk in clear")
-}
-
 // Whatever goes wrong, nothing that we say shows the password.
 func TestPasswordsStaySecret(t *testing.T) {
 	t.Parallel()
@@ -168,9 +140,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	s.ok(t, "ACL", "SETUSER", "locks", "+config|get")
 	var said logged
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	store, err := redisstore.NewEngine(client, redisstore.Log(log))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := storeOn(t, client, redisstore.Log(log))
 	keeper, err := renewer.New(store,
 		renewer.Config{TTL: time.Second, Observer: renewer.NewLogObserver(log)})
 	require.NoError(t, err)
