@@ -75,18 +75,6 @@ func (c *heldClient) holds() (claims int, mixed bool) {
 	return c.held, c.mixed
 }
 
-func heldStore(t *testing.T) (*redisstore.Engine, *heldClient) {
-	t.Helper()
-	_, s := startReal(t)
-	client := &heldClient{Client: s.client(t)}
-	store, err := redisstore.NewEngine(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	// the server must know the script, lest nothing be carried out together
-	mine(t, store, claim("first", "a", time.Minute))
-	return store, client
-}
-
 // How the names begin of locks whose callers leave, or stay.
 const (
 	leaver = "leaver"
@@ -133,25 +121,30 @@ func leaveACrowd(
 
 // A caller left while its claim was about to be sent together with others, and
 // what was to free that claim overtook it: the key stayed for its TTL, and all
-// others waited for that.
+// others waited for that. A release that waits for such a claim does not outlast
+// its own time.
 func TestAReleaseOvertookAnAbandonedClaim(t *testing.T) {
 	t.Parallel()
-	store, client := heldStore(t)
+	_, s := startReal(t)
+	client := &heldClient{Client: s.client(t)}
+	store := storeOn(t, client)
+	// the server must know the script, lest nothing be carried out together
+	mine(t, store, claim("first", "a", time.Minute))
 	goOn := client.hold()
 	abandoned, stayed := leaveACrowd(t, store, client)
+
 	client.pass()
-	var freed sync.WaitGroup
-	for _, name := range abandoned {
-		freed.Go(func() { release(t, store, hold(name, "a", 0)) })
+	holds := make([]contract.Hold, len(abandoned))
+	for i, name := range abandoned {
+		holds[i] = hold(name, "a", 0)
 	}
-	overtook := make(chan struct{})
-	go func() {
-		freed.Wait()
-		close(overtook)
-	}()
-	select {
-	case <-overtook: // which is the fault
-	case <-time.After(100 * time.Millisecond):
+	for _, answer := range store.Release(within(t, 50*time.Millisecond), holds) {
+		assert.Equal(t, contract.StatusUnknown, answer.Status)
+		assert.ErrorIs(t, answer.Err, context.DeadlineExceeded)
+	}
+	var freed sync.WaitGroup
+	for _, h := range holds {
+		freed.Go(func() { release(t, store, h) })
 	}
 	goOn()
 	stayed()
@@ -159,25 +152,4 @@ func TestAReleaseOvertookAnAbandonedClaim(t *testing.T) {
 	for _, name := range abandoned {
 		mine(t, store, claim(name, "b", time.Minute))
 	}
-}
-
-// A release that waits for such a claim does not outlast its own time.
-func TestAReleaseBehindAnAbandonedClaimEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	store, client := heldStore(t)
-	goOn := client.hold()
-	abandoned, stayed := leaveACrowd(t, store, client)
-	client.pass()
-	holds := make([]contract.Hold, len(abandoned))
-	for i, name := range abandoned {
-		holds[i] = hold(name, "a", 0)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for _, answer := range store.Release(ctx, holds) {
-		assert.Equal(t, contract.StatusUnknown, answer.Status)
-		assert.ErrorIs(t, answer.Err, context.DeadlineExceeded)
-	}
-	goOn()
-	stayed()
 }

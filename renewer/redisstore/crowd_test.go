@@ -192,6 +192,12 @@ func TestACrowdOnRealRedis(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
+	lock, limit := claimOf("a", 1), claimOf("a", 2)
+	limit.Limit = 3
+	assert.True(t, store.Joins(lock, lock))
+	assert.True(t, store.Joins(limit, limit))
+	assert.False(t, store.Joins(lock, limit), "a group of both would be of no use to its callers")
+
 	foreign := claim("taken", "x", time.Minute)
 	mine(t, store, foreign)
 
@@ -251,50 +257,4 @@ func calls(t *testing.T, s server, command string) int64 {
 	n, err := strconv.ParseInt(number, 10, 64)
 	require.NoError(t, err)
 	return n
-}
-
-// Locks and limits have scripts of their own: a group of both would be of no
-// use to its callers.
-func TestLocksAndLimitsShareNoCommand(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		lock, limit := claimOf("a", 1), claimOf("a", 2)
-		limit.Limit = 3
-		assert.True(t, store.Joins(lock, lock))
-		assert.True(t, store.Joins(limit, limit))
-		assert.False(t, store.Joins(lock, limit))
-	})
-}
-
-// TestOneBadKeySpoilsNoOther has one of many lock keys hold something
-// else than a lock: only who asks for that one hears of it.
-func TestOneBadKeySpoilsNoOther(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-3"), "x")
-		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "bad-5")
-		s.ok(t, "SET", counter, "0x10")
-		s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
-		claims := make([]contract.Claim, 8)
-		for i := range claims {
-			claims[i] = claimOf("bad-"+strconv.Itoa(i), i)
-		}
-		claims[7].Owner = "short"
-		for i, g := range store.Acquire(t.Context(), claims) {
-			switch i {
-			case 3:
-				rejected(t, g, "WRONGTYPE")
-			case 5:
-				rejected(t, g, "fence counter")
-			case 7:
-				rejected(t, g, "22")
-			default:
-				assert.Equal(t, contract.StatusHeld, g.Status, "%d: %v", i, g.Err)
-			}
-		}
-		assert.Zero(t, s.number(t, "EXISTS",
-			redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-5")))
-	})
 }

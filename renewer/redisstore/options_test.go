@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,91 +21,26 @@ type typedNil struct{ rueidis.Client }
 
 func TestNewNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		client rueidis.Client
-		opts   []redisstore.Option
-		says   []string
-	}{
-		"nil client":       {nil, nil, []string{"client"}},
-		"typed nil client": {(*typedNil)(nil), nil, []string{"client"}},
-		"all at once": {
-			nil,
-			[]redisstore.Option{
-				redisstore.Prefix(""), redisstore.FenceTTL(999 * time.Microsecond),
-				redisstore.WriteTimeout(-1), redisstore.Log(nil),
-			},
-			[]string{"client", "Prefix", "FenceTTL", "WriteTimeout", "Log: "},
-		},
-		"braces in the prefix": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("a{b}")},
-			[]string{"Prefix"},
-		},
-		"control in the prefix": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("a\n")},
-			[]string{"Prefix"},
-		},
-		"space in the prefix": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("a b:")},
-			[]string{"Prefix"},
-		},
-		"any prefix": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("*")},
-			[]string{"Prefix", "leave it out"},
-		},
-		"any prefix below one": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("a:*:")},
-			[]string{"Prefix", "leave it out"},
-		},
-		"one of any": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("a?:")},
-			[]string{"Prefix"},
-		},
-		"a class": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("[ab]:")},
-			[]string{"Prefix"},
-		},
-		"an escape": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix(`a\:`)},
-			[]string{"Prefix"},
-		},
-		"no colon": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix("a")},
-			[]string{"Prefix", "add one"},
-		},
-		"long prefix": {
-			nil,
-			[]redisstore.Option{redisstore.Prefix(string(make([]byte, 257)))},
-			[]string{"Prefix"},
-		},
-		"no fence TTL": {
-			nil,
-			[]redisstore.Option{redisstore.FenceTTL(0)},
-			[]string{"FenceTTL", "1ms"},
-		},
-		"no write timeout": {
-			nil,
-			[]redisstore.Option{redisstore.WriteTimeout(0)},
-			[]string{"WriteTimeout"},
-		},
+	faulty := func(client rueidis.Client, says []string, opts ...redisstore.Option) {
+		store, err := redisstore.NewEngine(client, opts...)
+		assert.Nil(t, store)
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		for _, s := range says {
+			assert.ErrorContains(t, err, s)
+		}
+	}
+	faulty(nil, []string{"client"})
+	faulty((*typedNil)(nil), []string{"client"})
+	faulty(nil, []string{"client", "Prefix", "FenceTTL", "WriteTimeout", "Log: "},
+		redisstore.Prefix(""), redisstore.FenceTTL(999*time.Microsecond), redisstore.WriteTimeout(-1),
+		redisstore.Log(nil))
+	faulty(nil, []string{"FenceTTL", "1ms"}, redisstore.FenceTTL(0))
+	faulty(nil, []string{"WriteTimeout"}, redisstore.WriteTimeout(0))
+	for prefix, says := range map[string]string{
+		"a{b}:": "", "a\n:": "", "a b:": "", "a?:": "", "[ab]:": "", `a\:`: "", strings.Repeat("x", 257) + ":": "",
+		"*": "leave it out", "a:*:": "leave it out", "a": "add one",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, err := redisstore.NewEngine(c.client, c.opts...)
-			assert.Nil(t, store)
-			require.ErrorIs(t, err, renewer.ErrConfig)
-			for _, s := range c.says {
-				assert.ErrorContains(t, err, s)
-			}
-		})
+		faulty(nil, []string{"Prefix", says}, redisstore.Prefix(prefix))
 	}
 }
 
