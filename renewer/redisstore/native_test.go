@@ -26,6 +26,13 @@ func (s server) natively(t *testing.T, store *redisstore.Engine) *redisstore.Eng
 	return store
 }
 
+// nativeStore is a store whose claims are native, on a server of its own.
+func nativeStore(t *testing.T) (server, *redisstore.Engine) {
+	t.Helper()
+	_, s := startReal(t)
+	return s, s.natively(t, s.store(t))
+}
+
 // script has a store claim by script, after which claims are native for a
 // moment.
 func (s server) script(t *testing.T, store *redisstore.Engine) (fence int64) {
@@ -61,16 +68,16 @@ func notYet(hold contract.Hold, fence int64) contract.Hold {
 	return hold
 }
 
-// A lone claim is two commands. Its token is above all earlier ones.
+// A lone claim is two commands: on the connection that all share a transaction, and on a lone caller's
+// own without one. Its token is above all earlier ones.
 func TestALoneClaimIsNative(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store := s.natively(t, s.store(t))
+	s, store := nativeStore(t)
 	before := s.script(t, store)
 	fence := s.native(t, store, "a")
 	assert.Greater(t, fence, before)
 	for command, times := range map[string]int64{
-		"incr": 1, "set": 1, "get": 0, "time": 0, "evalsha": 0, "eval": 0,
+		"incr": 1, "set": 1, "exec": 1, "get": 0, "time": 0, "evalsha": 0, "eval": 0,
 	} {
 		assert.Equal(t, times, calls(t, s, command), command)
 	}
@@ -79,14 +86,19 @@ func TestALoneClaimIsNative(t *testing.T) {
 	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), minute-5000, minute)
 	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "n", 0)).Status)
 	assert.Greater(t, s.script(t, store), fence)
+	warm(t, store)
+	s.native(t, store, "a")
+	if !redisstore.Shares() {
+		assert.Zero(t, calls(t, s, "exec"))
+	}
 }
 
 // So is the script that frees it, which does not know who waits. For the next
 // few another does.
 func TestALoneReleaseIsAShortScript(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store, other := s.natively(t, s.store(t)), s.store(t)
+	s, store := nativeStore(t)
+	other := s.store(t)
 	free := func(fence int64) (scripts int64) {
 		s.ok(t, "CONFIG", "RESETSTAT")
 		h := notYet(hold("a", "n", 0), fence)
@@ -137,8 +149,8 @@ func TestALoneReleaseIsAShortScript(t *testing.T) {
 // when, is there.
 func TestTheFirstHeartbeatNotesTheToken(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store, other := s.natively(t, s.store(t)), s.store(t)
+	s, store := nativeStore(t)
+	other := s.store(t)
 	fence := s.native(t, store, "a")
 	assert.Regexp(t, "^n{22}\n0\n[0-9]{16}\nnode-n\n42\ntest$", s.value(t, "a"))
 	shown := showOf(t, other, "a", false).Slots
@@ -172,8 +184,7 @@ func TestTheFirstHeartbeatNotesTheToken(t *testing.T) {
 // A lock that stays held behind its operation has no heartbeat any more.
 func TestALockThatIsKeptHasItsToken(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store := s.natively(t, s.store(t))
+	s, store := nativeStore(t)
 	fence := s.native(t, store, "a")
 	h := notYet(hold("a", "n", 0), fence)
 	h.Keep, h.Place = time.Hour, 7
@@ -186,8 +197,8 @@ func TestALockThatIsKeptHasItsToken(t *testing.T) {
 // lease.
 func TestTheAnswerToANativeClaimIsLost(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store, other := s.natively(t, s.store(t)), s.store(t)
+	s, store := nativeStore(t)
+	other := s.store(t)
 	fence := s.native(t, store, "a")
 	again := mine(t, other, claim("a", "n", time.Hour))
 	assert.Greater(t, again, fence)
@@ -200,8 +211,7 @@ func TestTheAnswerToANativeClaimIsLost(t *testing.T) {
 // to the clock.
 func TestNoNativeClaimOfAServerThatHasForgotten(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store := s.natively(t, s.store(t))
+	s, store := nativeStore(t)
 	mark := redisstore.MarkKey(redisstore.DefaultPrefix)
 	for _, forget := range []func(last int64){
 		func(int64) { s.ok(t, "FLUSHALL") },
@@ -226,8 +236,7 @@ func TestNoNativeClaimOfAServerThatHasForgotten(t *testing.T) {
 // by script.
 func TestAfterARefusalScriptsForTheNextFew(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store := s.natively(t, s.store(t))
+	s, store := nativeStore(t)
 	s.native(t, store, "taken")
 	for range 100 {
 		s.script(t, store)
@@ -249,35 +258,19 @@ func TestAfterARefusalScriptsForTheNextFew(t *testing.T) {
 // Without the rights, and where tokens are given, scripts do it for good.
 func TestScriptsForGood(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(t *testing.T, s server) *redisstore.Engine{
-		"rights": func(t *testing.T, s server) *redisstore.Engine {
-			t.Helper()
-			store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
-				strings.Fields(redisstore.Rights)...))
-			require.NoError(t, err)
-			t.Cleanup(store.Close)
-			return store
-		},
-		"rights to a transaction": func(t *testing.T, s server) *redisstore.Engine {
-			t.Helper()
-			store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
-				append(strings.Fields(redisstore.Rights), "+incr")...))
-			require.NoError(t, err)
-			t.Cleanup(store.Close)
-			return store
-		},
-		"tokens are given": func(t *testing.T, s server) *redisstore.Engine {
-			t.Helper()
-			store := s.store(t)
-			given(t, store, claim("given", "a", time.Minute), 8e15)
-			release(t, store, hold("given", "a", 0))
-			return store
-		},
+	const tokens = "tokens are given"
+	for name, rights := range map[string]string{
+		"rights": redisstore.Rights, "rights to a transaction": redisstore.Rights + " +incr", tokens: "+@all",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
-			store := s.natively(t, prepare(t, s))
+			store := s.storeWith(t, rights)
+			if name == tokens {
+				given(t, store, claim("given", "a", time.Minute), 8e15)
+				release(t, store, hold("given", "a", 0))
+			}
+			s.natively(t, store)
 			last := int64(0)
 			for range 100 {
 				s.script(t, store)
@@ -290,7 +283,7 @@ func TestScriptsForGood(t *testing.T) {
 			stats, err := s.do(t, "INFO", "commandstats").ToString()
 			require.NoError(t, err)
 			assert.NotContains(t, stats, "cmdstat_incr:calls", "it is not tried again")
-			if name == "tokens are given" {
+			if name == tokens {
 				assert.Greater(t, last, int64(8e15))
 			}
 		})
@@ -300,8 +293,7 @@ func TestScriptsForGood(t *testing.T) {
 // What needs more than two commands goes by script.
 func TestWhatIsNotNative(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t)
-	store := s.natively(t, s.store(t))
+	s, store := nativeStore(t)
 	for name, edit := range map[string]func(*contract.Claim){
 		"place":     func(c *contract.Claim) { c.Place = 1 },
 		"limit":     func(c *contract.Claim) { c.Limit = 1 },
@@ -321,24 +313,6 @@ func TestWhatIsNotNative(t *testing.T) {
 	s.native(t, store, "a")
 }
 
-// On the connection that all share SET and INCR are a transaction. A lone
-// caller's own needs none.
-func TestATransactionOnTheSharedConnectionOnly(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.natively(t, s.store(t))
-	s.native(t, store, "a")
-	assert.Equal(t, int64(1), calls(t, s, "exec"))
-	release(t, store, hold("a", "n", 0))
-	for range warmUp {
-		lone(t, store)
-	}
-	s.native(t, store, "a")
-	if !redisstore.Shares() {
-		assert.Zero(t, calls(t, s, "exec"))
-	}
-}
-
 // A native claim whose server does not answer ends at its deadline, with
 // nothing granted.
 func TestANativeClaimThatIsNotAnswered(t *testing.T) {
@@ -346,8 +320,7 @@ func TestANativeClaimThatIsNotAnswered(t *testing.T) {
 	redis, s := startReal(t)
 	store := s.natively(t, s.store(t))
 	require.NoError(t, redis.Stop())
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 200*time.Millisecond)
 	g := store.Acquire(ctx, []contract.Claim{claim("a", "a", time.Minute)})[0]
 	assert.Equal(t, contract.StatusUnknown, g.Status)
 	assert.ErrorIs(t, g.Err, context.DeadlineExceeded)
