@@ -191,62 +191,60 @@ func TestStuckWaitersCostOneTTL(t *testing.T) {
 // A place that was passed over by mistake gets its rank back when it asks.
 func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		for _, letter := range []string{"b", "c", "d"} {
-			stand(t, store, letter)
+	_, s := startReal(t)
+	store := s.store(t)
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	for _, letter := range []string{"b", "c", "d"} {
+		stand(t, store, letter)
+	}
+	ranks := func() (all []string) {
+		places, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
+		require.NoError(t, err)
+		for _, place := range places {
+			// without the length of its turn, which follows the link's
+			// latest answers
+			number, _, _ := strings.Cut(place, " ")
+			all = append(all, number)
 		}
-		ranks := func() (all []string) {
-			places, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
-			require.NoError(t, err)
-			for _, place := range places {
-				// without the length of its turn, which follows the link's
-				// latest answers
-				number, _, _ := strings.Cut(place, " ")
-				all = append(all, number)
-			}
-			return all
-		}
-		before := ranks()
-		require.Len(t, before, 3)
-		require.NotContains(t, before, "")
-		s.ok(t, "ZPOPMIN", line, "2")
-		stand(t, store, "c")
-		stand(t, store, "b")
-		assert.Equal(t, before, ranks())
-	})
+		return all
+	}
+	before := ranks()
+	require.Len(t, before, 3)
+	require.NotContains(t, before, "")
+	s.ok(t, "ZPOPMIN", line, "2")
+	stand(t, store, "c")
+	stand(t, store, "b")
+	assert.Equal(t, before, ranks())
 }
 
 // A server's clock that is set back lets newcomers overtake until who stands
 // there asks next, and no longer.
 func TestAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		stand(t, store, "b")
-		place, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
-		require.NoError(t, err)
-		// stands for a clock that was an hour ahead when b came
-		s.ok(t, "ZADD", line, fmt.Sprint(time.Now().Add(time.Hour).UnixMicro()), place[0])
-		for _, letter := range []string{"c", "d", "b", "e"} {
-			if letter == "b" { // as its process has heard when it came
-				store.Came('b', time.Now().Add(time.Hour).UnixMicro())
-			}
-			stand(t, store, letter)
+	_, s := startReal(t)
+	store := s.store(t)
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	stand(t, store, "b")
+	place, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
+	require.NoError(t, err)
+	// stands for a clock that was an hour ahead when b came
+	s.ok(t, "ZADD", line, fmt.Sprint(time.Now().Add(time.Hour).UnixMicro()), place[0])
+	for _, letter := range []string{"c", "d", "b", "e"} {
+		if letter == "b" { // as its process has heard when it came
+			store.Came('b', time.Now().Add(time.Hour).UnixMicro())
 		}
-		all, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
-		require.NoError(t, err)
-		require.Len(t, all, 4)
-		for i, letter := range []string{"c", "d", "b", "e"} {
-			assert.Equal(t, strconv.Itoa(int(letter[0])), strings.Fields(all[i])[0])
-		}
-	})
+		stand(t, store, letter)
+	}
+	all, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	for i, letter := range []string{"c", "d", "b", "e"} {
+		assert.Equal(t, strconv.Itoa(int(letter[0])), strings.Fields(all[i])[0])
+	}
 }
 
 // starts counts the acquires that have begun.
@@ -317,32 +315,31 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 // the same.
 func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		slots := slotsKey("a")
-		from := func(letter string) contract.Claim {
-			c := slotClaim("a", letter, 1)
-			c.Place = uint64(letter[0])
-			return c
-		}
-		mine(t, store, slotClaim("a", "a", 1))
-		require.Equal(t, contract.StatusTaken, acquire(t, store, from("b")).Status)
-		t.Cleanup(store.Watch("a", true, func(error) {}))
-		for _, letter := range []string{"b", "c"} {
-			require.Eventually(t, func() bool {
-				return acquire(t, store, from(letter)).Status == contract.StatusQueued
-			}, patience, time.Millisecond)
-		}
-		require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("a", "a", 0)).Status)
-		store.Took(2 * time.Second)
-		assert.Equal(t, contract.StatusQueued, acquire(t, store, from("c")).Status)
-		assert.Equal(t, int64(1), s.number(t, "ZCARD", slots+":waiters"),
-			"one place, which is another's turn")
-		require.Equal(t, contract.StatusHeld, acquire(t, store, from("b")).Status)
-		require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("a", "b", 0)).Status)
-		leaves := holdSlot("a", "c", 0)
-		leaves.Place = 'c'
-		require.Equal(t, contract.StatusGone, release(t, store, leaves).Status)
-		assert.Zero(t, s.number(t, "EXISTS", slots, slots+":waiters"))
-	})
+	_, s := startReal(t)
+	store := s.store(t)
+	slots := slotsKey("a")
+	from := func(letter string) contract.Claim {
+		c := slotClaim("a", letter, 1)
+		c.Place = uint64(letter[0])
+		return c
+	}
+	mine(t, store, slotClaim("a", "a", 1))
+	require.Equal(t, contract.StatusTaken, acquire(t, store, from("b")).Status)
+	t.Cleanup(store.Watch("a", true, func(error) {}))
+	for _, letter := range []string{"b", "c"} {
+		require.Eventually(t, func() bool {
+			return acquire(t, store, from(letter)).Status == contract.StatusQueued
+		}, patience, time.Millisecond)
+	}
+	require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("a", "a", 0)).Status)
+	store.Took(2 * time.Second)
+	assert.Equal(t, contract.StatusQueued, acquire(t, store, from("c")).Status)
+	assert.Equal(t, int64(1), s.number(t, "ZCARD", slots+":waiters"),
+		"one place, which is another's turn")
+	require.Equal(t, contract.StatusHeld, acquire(t, store, from("b")).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("a", "b", 0)).Status)
+	leaves := holdSlot("a", "c", 0)
+	leaves.Place = 'c'
+	require.Equal(t, contract.StatusGone, release(t, store, leaves).Status)
+	assert.Zero(t, s.number(t, "EXISTS", slots, slots+":waiters"))
 }

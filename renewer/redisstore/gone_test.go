@@ -38,38 +38,37 @@ func TestNextSleepsThoughTheKeyWasOverwritten(t *testing.T) {
 // stranger's is touched.
 func TestReleaseOfWhatIsGone(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		stand(t, store, "b")
-		stand(t, store, "c")
-		s.ok(t, "DEL", lease)
-		gone := contract.Answer{Status: contract.StatusGone}
-		answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "x", 0)})
-		assert.Equal(t, []contract.Answer{gone, gone}, answers)
-		assert.Contains(t, s.get(t, lease), owner("b"), "once, though two have found it gone")
-		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
-		assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "a", 0)).Status,
-			"a late one frees nothing")
-		assert.Contains(t, s.get(t, lease), owner("b"))
+	_, s := startReal(t)
+	store := s.store(t)
+	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	stand(t, store, "b")
+	stand(t, store, "c")
+	s.ok(t, "DEL", lease)
+	gone := contract.Answer{Status: contract.StatusGone}
+	answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "x", 0)})
+	assert.Equal(t, []contract.Answer{gone, gone}, answers)
+	assert.Contains(t, s.get(t, lease), owner("b"), "once, though two have found it gone")
+	assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
+	assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "a", 0)).Status,
+		"a late one frees nothing")
+	assert.Contains(t, s.get(t, lease), owner("b"))
 
-		s.ok(t, "DEL", lease)
-		assert.Equal(t, gone, release(t, store, leaving("c")),
-			"who leaves does not have it granted to itself")
-		assert.Zero(t, s.number(t, "EXISTS", lease, line))
+	s.ok(t, "DEL", lease)
+	assert.Equal(t, gone, release(t, store, leaving("c")),
+		"who leaves does not have it granted to itself")
+	assert.Zero(t, s.number(t, "EXISTS", lease, line))
 
-		mine(t, store, claim("a", "a", minuteTTL))
-		stand(t, store, "b")
-		s.ok(t, "DEL", lease)
-		s.ok(t, "RPUSH", lease, "x")
-		assert.Equal(t, contract.Answer{Status: contract.StatusTaken, Foreign: true},
-			release(t, store, hold("a", "a", 0)))
-		assert.Equal(t, int64(1), s.number(t, "LLEN", lease),
-			"a key of another type stays as it is")
-	})
+	mine(t, store, claim("a", "a", minuteTTL))
+	stand(t, store, "b")
+	s.ok(t, "DEL", lease)
+	s.ok(t, "RPUSH", lease, "x")
+	assert.Equal(t, contract.Answer{Status: contract.StatusTaken, Foreign: true},
+		release(t, store, hold("a", "a", 0)))
+	assert.Equal(t, int64(1), s.number(t, "LLEN", lease),
+		"a key of another type stays as it is")
 }
 
 // A user with the least rights, who can't stand in line, releases what is gone,

@@ -47,61 +47,59 @@ func (c *longestReply) note(m rueidis.RedisMessage) {
 // refused: 100 MiB a try.
 func TestAHugeValueIsNotSent(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
-			o.DisableAutoPipelining = true
-		})}
-		store := storeOn(t, client)
-		huge := strings.Repeat("x", 1<<20)
-		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		client.longest = 0 // of what New asks
-		waits := claim("a", "a", time.Minute)
-		waits.Place = 1
-		for _, value := range []string{
-			huge, owner("b") + "\n7\n8\n" + huge,
-			owner("b") + "\n7\n8\nnode\n1\nop\n\n" + huge,
-		} {
-			for range 2 { // the second asks for a place in the line
-				s.ok(t, "SET", lease, value, "PX", "60000")
-				assert.Equal(t, contract.StatusTaken, acquire(t, store, waits).Status)
-				assert.Equal(t, contract.StatusTaken,
-					store.Acquire(t.Context(),
-						[]contract.Claim{
-							claim("a", "c", time.Minute),
-							claim("other", "a", time.Minute),
-						})[0].Status)
-				assert.Equal(t, contract.StatusTaken,
-					renew(t, store, hold("a", "a", time.Minute)).Status)
-				assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "a", 0)).Status)
-				assert.Equal(t, contract.StatusHeld, release(t, store, hold("other", "a", 0)).Status)
-			}
+	_, s := startReal(t)
+	client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
+		o.DisableAutoPipelining = true
+	})}
+	store := storeOn(t, client)
+	huge := strings.Repeat("x", 1<<20)
+	lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	client.longest = 0 // of what New asks
+	waits := claim("a", "a", time.Minute)
+	waits.Place = 1
+	for _, value := range []string{
+		huge, owner("b") + "\n7\n8\n" + huge,
+		owner("b") + "\n7\n8\nnode\n1\nop\n\n" + huge,
+	} {
+		for range 2 { // the second asks for a place in the line
+			s.ok(t, "SET", lease, value, "PX", "60000")
+			assert.Equal(t, contract.StatusTaken, acquire(t, store, waits).Status)
+			assert.Equal(t, contract.StatusTaken,
+				store.Acquire(t.Context(),
+					[]contract.Claim{
+						claim("a", "c", time.Minute),
+						claim("other", "a", time.Minute),
+					})[0].Status)
+			assert.Equal(t, contract.StatusTaken,
+				renew(t, store, hold("a", "a", time.Minute)).Status)
+			assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "a", 0)).Status)
+			assert.Equal(t, contract.StatusHeld, release(t, store, hold("other", "a", 0)).Status)
 		}
-		assert.Positive(t, client.longest, "replies are looked at")
-		assert.LessOrEqual(t, client.longest, mostSent)
-	})
+	}
+	assert.Positive(t, client.longest, "replies are looked at")
+	assert.LessOrEqual(t, client.longest, mostSent)
 }
 
 // What is cut off is nothing of ours, however long the parts of a holder are.
 func TestTheLongestValueIsSentWhole(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		long := strings.Repeat("é", redisstore.MaxPart)
-		c := claim("a", "a", time.Minute)
-		c.Holder = contract.Holder{
-			Node: long, PID: 1<<31 - 1, Operation: long,
-			Trace: strings.Repeat("t", 2*redisstore.MaxPart),
-		}
-		mine(t, store, c)
-		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		assert.LessOrEqual(t, len(s.get(t, lease)), mostSent)
-		g := acquire(t, store, claim("a", "b", time.Minute))
-		cut := strings.Repeat("é", redisstore.MaxPart/2)
-		assert.Equal(t, contract.Holder{
-			Node: cut, PID: 1<<31 - 1, Operation: cut,
-			Trace: strings.Repeat("t", redisstore.MaxPart),
-		}, g.Holder)
-	})
+	_, s := startReal(t)
+	store := s.store(t)
+	long := strings.Repeat("é", redisstore.MaxPart)
+	c := claim("a", "a", time.Minute)
+	c.Holder = contract.Holder{
+		Node: long, PID: 1<<31 - 1, Operation: long,
+		Trace: strings.Repeat("t", 2*redisstore.MaxPart),
+	}
+	mine(t, store, c)
+	lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	assert.LessOrEqual(t, len(s.get(t, lease)), mostSent)
+	g := acquire(t, store, claim("a", "b", time.Minute))
+	cut := strings.Repeat("é", redisstore.MaxPart/2)
+	assert.Equal(t, contract.Holder{
+		Node: cut, PID: 1<<31 - 1, Operation: cut,
+		Trace: strings.Repeat("t", redisstore.MaxPart),
+	}, g.Holder)
 }
 
 // A place in the line that is none of ours, or of a later version, is passed over, however long it
@@ -198,35 +196,34 @@ func (s server) listen(t *testing.T, channels ...string) <-chan string {
 // A record of any size went whole to every caller who looked at it.
 func TestAHugeRecordIsRefused(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
-			o.DisableAutoPipelining = true
-		})}
-		store := storeOn(t, client)
-		most := strings.Repeat("x", redisstore.MaxRecord)
-		s.ok(t, "SET", recordA, "9007199254740990 9007199254740990 9007199254740990\n"+most, "PX",
-			"60000")
-		seen := look(t, store, "a", 0, 0)
-		require.NoError(t, seen.Err)
-		assert.Len(t, seen.Data, redisstore.MaxRecord)
-		s.ok(t, "APPEND", recordA, strings.Repeat("y", 100))
-		client.longest = 0
-		for _, fence := range []int64{0, 5} {
-			seen = look(t, store, "a", fence, time.Minute)
-			assert.Equal(t, contract.StatusUnknown, seen.Status)
-			require.ErrorIs(t, seen.Err, renewer.ErrRejected)
-			assert.ErrorContains(t, seen.Err,
-				recordA+" has 16777367 bytes, more than any of ours; delete the key")
-		}
-		assert.Zero(t, client.longest)
+	_, s := startReal(t)
+	client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
+		o.DisableAutoPipelining = true
+	})}
+	store := storeOn(t, client)
+	most := strings.Repeat("x", redisstore.MaxRecord)
+	s.ok(t, "SET", recordA, "9007199254740990 9007199254740990 9007199254740990\n"+most, "PX",
+		"60000")
+	seen := look(t, store, "a", 0, 0)
+	require.NoError(t, seen.Err)
+	assert.Len(t, seen.Data, redisstore.MaxRecord)
+	s.ok(t, "APPEND", recordA, strings.Repeat("y", 100))
+	client.longest = 0
+	for _, fence := range []int64{0, 5} {
+		seen = look(t, store, "a", fence, time.Minute)
+		assert.Equal(t, contract.StatusUnknown, seen.Status)
+		require.ErrorIs(t, seen.Err, renewer.ErrRejected)
+		assert.ErrorContains(t, seen.Err,
+			recordA+" has 16777367 bytes, more than any of ours; delete the key")
+	}
+	assert.Zero(t, client.longest)
 
-		s.ok(t, "DEL", recordA)
-		look(t, store, "a", 5, time.Minute)
-		answer := write(t, store, "a", 5, 1, most+"x")
-		assert.Equal(t, contract.StatusUnknown, answer.Status)
-		require.ErrorIs(t, answer.Err, renewer.ErrRejected)
-		assert.ErrorContains(t, answer.Err, "16777217 bytes, above the limit of 16777216")
-		term := contract.Term{Name: "a", Fence: 6, TTL: time.Minute, Data: most + "x"}
-		assert.ErrorIs(t, store.Prepare(t.Context(), []contract.Term{term})[0].Err, renewer.ErrRejected)
-	})
+	s.ok(t, "DEL", recordA)
+	look(t, store, "a", 5, time.Minute)
+	answer := write(t, store, "a", 5, 1, most+"x")
+	assert.Equal(t, contract.StatusUnknown, answer.Status)
+	require.ErrorIs(t, answer.Err, renewer.ErrRejected)
+	assert.ErrorContains(t, answer.Err, "16777217 bytes, above the limit of 16777216")
+	term := contract.Term{Name: "a", Fence: 6, TTL: time.Minute, Data: most + "x"}
+	assert.ErrorIs(t, store.Prepare(t.Context(), []contract.Term{term})[0].Err, renewer.ErrRejected)
 }

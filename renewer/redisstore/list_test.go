@@ -50,92 +50,90 @@ func slotClaim(name, letter string, limit int) contract.Claim {
 // What is ours is listed as the conformance suite says.
 func TestList(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("order:42", "a", time.Minute))
-		mine(t, store, slotClaim("order:42", "a", 3))
-		mine(t, store, slotClaim("order:42", "b", 3))
-		const prefix = redisstore.DefaultPrefix
-		for key, value := range map[string]string{
-			"{}": "no name", "{%41}": "not as we escape", "{a}b}": "no name", "other": "no name",
-			"{order:42}:record": "a record",
-			"{foreign}":         "another program's", "{empty}": "",
-		} {
-			s.ok(t, "SET", prefix+key, value, "PX", "60000")
-		}
-		s.ok(t, "LPUSH", prefix+"{foreign list}", "x")
-		s.ok(t, "SET", prefix+"{foreign limit}:slots", "x")
-		s.ok(t, "ZADD", prefix+"{lapsed}:slots", "1", owner("x"))
-		// A slot that is freed while it is read: it is in the set, and in the
-		// hash no more.
-		const never = "9000000000000000"
-		s.ok(t, "ZADD", prefix+"{order:42}:slots", never, owner("x"))
-		s.ok(t, "ZADD", prefix+"{just freed}:slots", never, owner("x"))
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("order:42", "a", time.Minute))
+	mine(t, store, slotClaim("order:42", "a", 3))
+	mine(t, store, slotClaim("order:42", "b", 3))
+	const prefix = redisstore.DefaultPrefix
+	for key, value := range map[string]string{
+		"{}": "no name", "{%41}": "not as we escape", "{a}b}": "no name", "other": "no name",
+		"{order:42}:record": "a record",
+		"{foreign}":         "another program's", "{empty}": "",
+	} {
+		s.ok(t, "SET", prefix+key, value, "PX", "60000")
+	}
+	s.ok(t, "LPUSH", prefix+"{foreign list}", "x")
+	s.ok(t, "SET", prefix+"{foreign limit}:slots", "x")
+	s.ok(t, "ZADD", prefix+"{lapsed}:slots", "1", owner("x"))
+	// A slot that is freed while it is read: it is in the set, and in the
+	// hash no more.
+	const never = "9000000000000000"
+	s.ok(t, "ZADD", prefix+"{order:42}:slots", never, owner("x"))
+	s.ok(t, "ZADD", prefix+"{just freed}:slots", never, owner("x"))
 
-		all := listed(t, store, nil)
-		foreign := []string{"foreign", "empty", "foreign list", "limit of foreign limit"}
-		assert.ElementsMatch(t, append([]string{"order:42", "limit of order:42"}, foreign...),
-			slices.Collect(maps.Keys(all)))
-		for name, lock := range all {
-			assert.Equal(t, slices.Contains(foreign, name), lock.Foreign, name)
-		}
-		slots := all["limit of order:42"].Slots
-		require.Len(t, slots, 2)
-		for _, slot := range slots {
-			assert.Contains(t, []string{"node-a", "node-b"}, slot.Node)
-			assert.Positive(t, slot.Fence)
-		}
-		assert.Empty(t, showOf(t, store, "just freed", true).Slots)
-	})
+	all := listed(t, store, nil)
+	foreign := []string{"foreign", "empty", "foreign list", "limit of foreign limit"}
+	assert.ElementsMatch(t, append([]string{"order:42", "limit of order:42"}, foreign...),
+		slices.Collect(maps.Keys(all)))
+	for name, lock := range all {
+		assert.Equal(t, slices.Contains(foreign, name), lock.Foreign, name)
+	}
+	slots := all["limit of order:42"].Slots
+	require.Len(t, slots, 2)
+	for _, slot := range slots {
+		assert.Contains(t, []string{"node-a", "node-b"}, slot.Node)
+		assert.Positive(t, slot.Fence)
+	}
+	assert.Empty(t, showOf(t, store, "just freed", true).Slots)
 }
 
 // Those who wait are counted wherever they stand, also while the lock is
 // between two owners; places alone are of the dead.
 func TestWhoWaitsIsListed(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		comes := func(name, home string, limit, n int) {
-			t.Helper()
-			for i := range n {
-				one := task(fmt.Sprint(i))
-				one.Home = home
-				_, err := store.Arrive(t.Context(), internal.Arrival{
-					Name: internal.Name{Text: name, Limit: limit != 0}, Limit: limit,
-					SlotTTL: 5 * time.Second, Task: one,
-				})
-				require.NoError(t, err)
-			}
+	_, s := startReal(t)
+	store := s.store(t)
+	comes := func(name, home string, limit, n int) {
+		t.Helper()
+		for i := range n {
+			one := task(fmt.Sprint(i))
+			one.Home = home
+			_, err := store.Arrive(t.Context(), internal.Arrival{
+				Name: internal.Name{Text: name, Limit: limit != 0}, Limit: limit,
+				SlotTTL: 5 * time.Second, Task: one,
+			})
+			require.NoError(t, err)
 		}
-		held := claim("a", "a", time.Minute)
-		held.Callers = 19
-		mine(t, store, held)
-		mine(t, store, slotClaim("a", "a", 1))
-		listening(t, store)
-		stand(t, store, "b")
-		stand(t, store, "c")
-		comes("a", "", 0, 30)
-		comes("a", "ONE", 0, 20)
-		comes("a", "ONE", 1, 7)
-		mine(t, store, claim("free", "a", time.Minute))
-		comes("free", "", 0, 5)
-		release(t, store, hold("free", "a", 0))
-		s.ok(t, "ZADD", "lockbeat:{dead}:waiters", "1", "7 INBOX 1000")
-		s.ok(t, "ZADD", "lockbeat:{a}:tasks:{b}", "1", "q\n1") // no home of ours, and no harm
+	}
+	held := claim("a", "a", time.Minute)
+	held.Callers = 19
+	mine(t, store, held)
+	mine(t, store, slotClaim("a", "a", 1))
+	listening(t, store)
+	stand(t, store, "b")
+	stand(t, store, "c")
+	comes("a", "", 0, 30)
+	comes("a", "ONE", 0, 20)
+	comes("a", "ONE", 1, 7)
+	mine(t, store, claim("free", "a", time.Minute))
+	comes("free", "", 0, 5)
+	release(t, store, hold("free", "a", 0))
+	s.ok(t, "ZADD", "lockbeat:{dead}:waiters", "1", "7 INBOX 1000")
+	s.ok(t, "ZADD", "lockbeat:{a}:tasks:{b}", "1", "q\n1") // no home of ours, and no harm
 
-		all := listed(t, store, nil)
-		assert.Len(t, all, 3)
-		got := all["a"]
-		assert.Equal(t, []int{2, 51, 19, 72},
-			[]int{got.Waiting, got.Tasks, got.Callers(), got.WaitingInAll()})
-		assert.Equal(t, 7, all["limit of a"].WaitingInAll())
-		assert.Equal(t, contract.Lock{Name: "free", Tasks: 5, At: all["free"].At}, all["free"])
-		assert.Equal(t, 71, show(t, store, "a").WaitingInAll(), "by the homes that are noted")
-		assert.Equal(t, 7, showOf(t, store, "a", true).WaitingInAll())
-		assert.Len(t, listed(t, store, func(name string, limit bool) bool {
-			return name == "free"
-		}), 1)
-	})
+	all := listed(t, store, nil)
+	assert.Len(t, all, 3)
+	got := all["a"]
+	assert.Equal(t, []int{2, 51, 19, 72},
+		[]int{got.Waiting, got.Tasks, got.Callers(), got.WaitingInAll()})
+	assert.Equal(t, 7, all["limit of a"].WaitingInAll())
+	assert.Equal(t, contract.Lock{Name: "free", Tasks: 5, At: all["free"].At}, all["free"])
+	assert.Equal(t, 71, show(t, store, "a").WaitingInAll(), "by the homes that are noted")
+	assert.Equal(t, 7, showOf(t, store, "a", true).WaitingInAll())
+	assert.Len(t, listed(t, store, func(name string, limit bool) bool {
+		return name == "free"
+	}), 1)
 }
 
 // What a lease that is broken looks like, and who broke it; a record that is

@@ -37,13 +37,6 @@ func startReal(t testing.TB, args ...string) (*redistest.Server, server) {
 	return redis, server{option: redis.ClientOption(), admin: redis.Client(t)}
 }
 
-// withRedis runs f on a Redis of its own.
-func withRedis(t *testing.T, f func(t *testing.T, s server)) {
-	t.Helper()
-	_, s := startReal(t)
-	f(t, s)
-}
-
 func (s server) client(t testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
 	option := s.option

@@ -61,13 +61,12 @@ func TestOptions(t *testing.T) {
 
 func TestNewChangesNothing(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		s.store(t)
-		assert.Zero(t, s.number(t, "DBSIZE"))
-		info, err := s.do(t, "INFO", "persistence").ToString()
-		require.NoError(t, err)
-		assert.Contains(t, info, "rdb_changes_since_last_save:0", "nor for a moment")
-	})
+	_, s := startReal(t)
+	s.store(t)
+	assert.Zero(t, s.number(t, "DBSIZE"))
+	info, err := s.do(t, "INFO", "persistence").ToString()
+	require.NoError(t, err)
+	assert.Contains(t, info, "rdb_changes_since_last_save:0", "nor for a moment")
 }
 
 func TestEvictionWarning(t *testing.T) {
@@ -97,19 +96,18 @@ func TestTheDefaultLog(t *testing.T) {
 // nothing.
 func TestAQuietProgramPrintsNothing(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		var out bytes.Buffer
-		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		keeper, err := renewer.New(s.store(t, redisstore.Log(log)), renewer.Config{Log: log})
-		require.NoError(t, err)
-		lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
-		require.NoError(t, err)
-		_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
-		require.ErrorIs(t, err, renewer.ErrBusy)
-		require.NoError(t, lease.Release(t.Context()))
-		require.NoError(t, keeper.Shutdown(t.Context()))
-		require.Empty(t, out.String())
-	})
+	_, s := startReal(t)
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	keeper, err := renewer.New(s.store(t, redisstore.Log(log)), renewer.Config{Log: log})
+	require.NoError(t, err)
+	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
+	require.NoError(t, err)
+	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
+	require.ErrorIs(t, err, renewer.ErrBusy)
+	require.NoError(t, lease.Release(t.Context()))
+	require.NoError(t, keeper.Shutdown(t.Context()))
+	require.Empty(t, out.String())
 }
 
 func TestClientOptionFills(t *testing.T) {

@@ -56,19 +56,18 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 // time is not written each time.
 func TestHandOversKeepTheMark(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		s.ok(t, "PEXPIRE", mark, "60000")
-		holder, waiter := "a", "b"
-		require.Eventually(t, func() bool {
-			stand(t, store, waiter)
-			require.Equal(t, contract.StatusHeld, release(t, store, hold("a", holder, 0)).Status)
-			awaitGrant(t, store, queue(waiter))
-			holder, waiter = waiter, holder
-			return s.number(t, "PTTL", mark) > 60000
-		}, patience, time.Millisecond)
-	})
+	_, s := startReal(t)
+	store := s.store(t)
+	mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	s.ok(t, "PEXPIRE", mark, "60000")
+	holder, waiter := "a", "b"
+	require.Eventually(t, func() bool {
+		stand(t, store, waiter)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", holder, 0)).Status)
+		awaitGrant(t, store, queue(waiter))
+		holder, waiter = waiter, holder
+		return s.number(t, "PTTL", mark) > 60000
+	}, patience, time.Millisecond)
 }

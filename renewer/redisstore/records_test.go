@@ -47,66 +47,64 @@ func write(
 // only look change neither.
 func TestRecordsOnTheServer(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		look(t, store, "a", 0, 0)
-		assert.Zero(t, s.number(t, "DBSIZE"), "only looking: nothing is made")
+	_, s := startReal(t)
+	store := s.store(t)
+	look(t, store, "a", 0, 0)
+	assert.Zero(t, s.number(t, "DBSIZE"), "only looking: nothing is made")
 
-		look(t, store, "a", 5, time.Minute)
-		look(t, store, "a", 6, time.Hour)
-		s.pttl(t, recordA, minute-5000, minute)
+	look(t, store, "a", 5, time.Minute)
+	look(t, store, "a", 6, time.Hour)
+	s.pttl(t, recordA, minute-5000, minute)
 
-		for range 2 { // the answer to the first may be lost
-			s.ok(t, "PEXPIRE", recordA, "60000")
-			assert.Equal(t, contract.StatusHeld, write(t, store, "a", 6, 2, "one").Status)
-			s.pttl(t, recordA, 60*minute-5000, 60*minute)
-		}
-		look(t, store, "a", 1<<53-1, time.Minute)
-		assert.Equal(t, "9007199254740991 6 2\none", s.get(t, recordA))
+	for range 2 { // the answer to the first may be lost
+		s.ok(t, "PEXPIRE", recordA, "60000")
+		assert.Equal(t, contract.StatusHeld, write(t, store, "a", 6, 2, "one").Status)
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
+	}
+	look(t, store, "a", 1<<53-1, time.Minute)
+	assert.Equal(t, "9007199254740991 6 2\none", s.get(t, recordA))
+	s.pttl(t, recordA, 60*minute-5000, 60*minute)
 
-		t.Log("an empty one is not erased by the number that it was written by")
-		erased := contract.Record{Name: "a", Fence: 1<<53 - 1, Seq: 1, Erase: true}
-		assert.Equal(t, contract.StatusHeld, write(t, store, "a", erased.Fence, 1, "").Status)
-		assert.Equal(t, contract.StatusBehind,
-			store.Write(t.Context(), []contract.Record{erased})[0].Status)
+	t.Log("an empty one is not erased by the number that it was written by")
+	erased := contract.Record{Name: "a", Fence: 1<<53 - 1, Seq: 1, Erase: true}
+	assert.Equal(t, contract.StatusHeld, write(t, store, "a", erased.Fence, 1, "").Status)
+	assert.Equal(t, contract.StatusBehind,
+		store.Write(t.Context(), []contract.Record{erased})[0].Status)
 
-		t.Log("one that another program has made to live for ever is given an end by who looks next")
-		s.ok(t, "SET", recordA, "7 3 1\nx")
-		look(t, store, "a", 8, time.Minute)
-		s.pttl(t, recordA, minute-5000, minute)
+	t.Log("one that another program has made to live for ever is given an end by who looks next")
+	s.ok(t, "SET", recordA, "7 3 1\nx")
+	look(t, store, "a", 8, time.Minute)
+	s.pttl(t, recordA, minute-5000, minute)
 
-		look(t, store, "a{b}%\n", 1, time.Minute)
-		assert.Equal(t, int64(1), s.number(t, "EXISTS", "lockbeat:{a%7Bb%7D%25%0A}:record"))
-	})
+	look(t, store, "a{b}%\n", 1, time.Minute)
+	assert.Equal(t, int64(1), s.number(t, "EXISTS", "lockbeat:{a%7Bb%7D%25%0A}:record"))
 }
 
 // What another program has put there is an error, and stays as it is.
 func TestDamagedRecords(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		refused := func(err error, says string) {
-			t.Helper()
-			require.ErrorIs(t, err, renewer.ErrRejected)
-			require.ErrorContains(t, err, says)
-		}
-		for _, value := range []string{
-			"", "x", "1 2\nx", "1 2 3", "-1 2 3\n", "1 2 x\n",
-			"12345678901234567 1 1\n", "1 12345678901234567 1\n", "1 1 12345678901234567\n",
-		} {
-			s.ok(t, "SET", recordA, value, "PX", "60000")
-			refused(look(t, store, "a", 0, 0).Err, recordA+" is damaged")
-			refused(look(t, store, "a", 9, time.Hour).Err, recordA+" is damaged")
-			refused(write(t, store, "a", 9, 1, "x").Err, recordA+" is damaged")
-			assert.Equal(t, value, s.get(t, recordA))
-		}
-		s.ok(t, "DEL", recordA)
-		s.ok(t, "RPUSH", recordA, "x")
-		refused(look(t, store, "a", 9, time.Hour).Err, "WRONGTYPE")
-		refused(write(t, store, "a", 9, 1, "x").Err, "WRONGTYPE")
-		assert.Equal(t, int64(1), s.number(t, "LLEN", recordA))
-	})
+	_, s := startReal(t)
+	store := s.store(t)
+	refused := func(err error, says string) {
+		t.Helper()
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		require.ErrorContains(t, err, says)
+	}
+	for _, value := range []string{
+		"", "x", "1 2\nx", "1 2 3", "-1 2 3\n", "1 2 x\n",
+		"12345678901234567 1 1\n", "1 12345678901234567 1\n", "1 1 12345678901234567\n",
+	} {
+		s.ok(t, "SET", recordA, value, "PX", "60000")
+		refused(look(t, store, "a", 0, 0).Err, recordA+" is damaged")
+		refused(look(t, store, "a", 9, time.Hour).Err, recordA+" is damaged")
+		refused(write(t, store, "a", 9, 1, "x").Err, recordA+" is damaged")
+		assert.Equal(t, value, s.get(t, recordA))
+	}
+	s.ok(t, "DEL", recordA)
+	s.ok(t, "RPUSH", recordA, "x")
+	refused(look(t, store, "a", 9, time.Hour).Err, "WRONGTYPE")
+	refused(write(t, store, "a", 9, 1, "x").Err, "WRONGTYPE")
+	assert.Equal(t, int64(1), s.number(t, "LLEN", recordA))
 }
 
 func TestRecordsNeedATTL(t *testing.T) {

@@ -196,75 +196,72 @@ func now(t *testing.T, got any) {
 // the clock.
 func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
-		y, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "y")
-		const at, holder = "8000000000000000", "node\n1\nop"
-		s.ok(t, "SET", counter, at, "PX", "60000")
-		s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
-		got := s.runs(t, "acquire.lua", []string{x, y}, "60000", "90000",
-			redisstore.MarkKey(redisstore.DefaultPrefix), "line 60000 in-box_1",
-			owner("a"), "", holder, owner("b"), " "+member(5, "in-box_1", "b", time.Second), holder)
-		require.Len(t, got, 2)
-		assert.Less(t, got.([]any)[0], int64(8e15))
-		assert.Equal(t, int64(8e15+1), got.([]any)[1])
-		assert.Equal(t, int64(8e15+1), s.number(t, "GET", counter))
-	})
+	_, s := startReal(t)
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	y, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "y")
+	const at, holder = "8000000000000000", "node\n1\nop"
+	s.ok(t, "SET", counter, at, "PX", "60000")
+	s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
+	got := s.runs(t, "acquire.lua", []string{x, y}, "60000", "90000",
+		redisstore.MarkKey(redisstore.DefaultPrefix), "line 60000 in-box_1",
+		owner("a"), "", holder, owner("b"), " "+member(5, "in-box_1", "b", time.Second), holder)
+	require.Len(t, got, 2)
+	assert.Less(t, got.([]any)[0], int64(8e15))
+	assert.Equal(t, int64(8e15+1), got.([]any)[1])
+	assert.Equal(t, int64(8e15+1), s.number(t, "GET", counter))
 }
 
 // A lock that stays held for a time after its release is shorter than those in
 // line were told.
 func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
-		const inbox = "in-box_1"
-		heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
-		freed := s.listen(t, x+":freed")
-		s.ok(t, "SET", x, owner("a")+"\n7\n7\nnode\n1\nop\n+", "PX", "60000")
-		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000", "2", "6 nobody 1000",
-			"3", "7 "+inbox+" 1000")
-		got := s.runs(t, "release.lua", []string{x}, "500", "line "+inbox+" 90000 mark", owner("a"))
-		assert.Equal(t, []any{}, got)
-		assert.Equal(t, "5", <-heard)
-		assert.Equal(t, "7", <-heard)
-		assert.Equal(t, int64(2), s.number(t, "ZCARD", x+":waiters"), "but for the dead")
-		s.ok(t, "DEL", x)
-		got = s.runs(t, "renew.lua", []string{x}, "60000", owner("a"), "line")
-		assert.Equal(t, []any{int64(-1)}, got)
-		assert.Equal(t, "5", <-heard, "of a lease that is gone the first is told")
-		s.ok(t, "PUBLISH", x+":freed", "end")
-		assert.Equal(t, "end", <-freed, "and those who only listen to what is for all are not")
-	})
+	_, s := startReal(t)
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	const inbox = "in-box_1"
+	heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
+	freed := s.listen(t, x+":freed")
+	s.ok(t, "SET", x, owner("a")+"\n7\n7\nnode\n1\nop\n+", "PX", "60000")
+	s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000", "2", "6 nobody 1000",
+		"3", "7 "+inbox+" 1000")
+	got := s.runs(t, "release.lua", []string{x}, "500", "line "+inbox+" 90000 mark", owner("a"))
+	assert.Equal(t, []any{}, got)
+	assert.Equal(t, "5", <-heard)
+	assert.Equal(t, "7", <-heard)
+	assert.Equal(t, int64(2), s.number(t, "ZCARD", x+":waiters"), "but for the dead")
+	s.ok(t, "DEL", x)
+	got = s.runs(t, "renew.lua", []string{x}, "60000", owner("a"), "line")
+	assert.Equal(t, []any{int64(-1)}, got)
+	assert.Equal(t, "5", <-heard, "of a lease that is gone the first is told")
+	s.ok(t, "PUBLISH", x+":freed", "end")
+	assert.Equal(t, "end", <-freed, "and those who only listen to what is for all are not")
 }
 
 // The look after a grant tells nobody while the lease is held; where it has
 // lapsed, those in line, or all if there is no line.
 func TestALookAfterAGrant(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
-		freed := s.listen(t, x+":freed")
-		nobody := strings.Repeat(" ", store.OwnerLen)
-		looks := func() any {
-			return s.runs(t, "release.lua", []string{x}, "0", "line in-box_1 90000 mark", nobody)
-		}
-		value := owner("a") + "\n7\n7\nnode\n1\nop\n+"
-		s.ok(t, "SET", x, value, "PX", "60000")
-		assert.Equal(t, []any{int64(1), value}, looks())
-		s.ok(t, "DEL", x)
-		heard := s.listen(t, redisstore.DefaultPrefix+"{in-box_1}:inbox")
-		s.ok(t, "ZADD", x+":waiters", "1", member(5, "dead", "b", time.Second), "2",
-			member(6, "in-box_1", "c", time.Second), "3", member(7, "in-box_1", "d", time.Second))
-		assert.Equal(t, []any{int64(-1)}, looks())
-		assert.Equal(t, "6", <-heard)
-		assert.Equal(t, "7", <-heard)
-		assert.Zero(t, s.number(t, "EXISTS", x, x+":waiters"), "who asks first has it")
-		s.ok(t, "PUBLISH", x+":freed", "after the look")
-		assert.Equal(t, "after the look", <-freed)
-		looks()
-		assert.Empty(t, <-freed)
-	})
+	_, s := startReal(t)
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	freed := s.listen(t, x+":freed")
+	nobody := strings.Repeat(" ", store.OwnerLen)
+	looks := func() any {
+		return s.runs(t, "release.lua", []string{x}, "0", "line in-box_1 90000 mark", nobody)
+	}
+	value := owner("a") + "\n7\n7\nnode\n1\nop\n+"
+	s.ok(t, "SET", x, value, "PX", "60000")
+	assert.Equal(t, []any{int64(1), value}, looks())
+	s.ok(t, "DEL", x)
+	heard := s.listen(t, redisstore.DefaultPrefix+"{in-box_1}:inbox")
+	s.ok(t, "ZADD", x+":waiters", "1", member(5, "dead", "b", time.Second), "2",
+		member(6, "in-box_1", "c", time.Second), "3", member(7, "in-box_1", "d", time.Second))
+	assert.Equal(t, []any{int64(-1)}, looks())
+	assert.Equal(t, "6", <-heard)
+	assert.Equal(t, "7", <-heard)
+	assert.Zero(t, s.number(t, "EXISTS", x, x+":waiters"), "who asks first has it")
+	s.ok(t, "PUBLISH", x+":freed", "after the look")
+	assert.Equal(t, "after the look", <-freed)
+	looks()
+	assert.Empty(t, <-freed)
 }
 
 // hears has a process listen to an inbox.

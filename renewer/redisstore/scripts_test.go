@@ -26,55 +26,54 @@ func (s server) pttl(t testing.TB, key string, least, most int64) {
 
 func TestAcquireScript(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+	_, s := startReal(t)
+	store := s.store(t)
+	lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	mark := redisstore.MarkKey(redisstore.DefaultPrefix)
 
-		t.Log("free: a token, and both keys with their TTLs")
-		first := mine(t, store, claim("a", "a", time.Minute))
-		s.pttl(t, lease, minute-5000, minute)
-		s.pttl(t, mark, 24*60*minute-5000, 24*60*minute)
-		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
-		assert.Equal(t, int64(2), s.number(t, "DBSIZE"), "and none of the name's own beside it")
-		lines := strings.Split(s.get(t, lease), "\n")
-		require.Len(t, lines, 6)
-		assert.Equal(t, []string{owner("a"), fmt.Sprint(first)}, lines[:2])
-		assert.Equal(t, []string{"node-a", "42", "test"}, lines[3:])
+	t.Log("free: a token, and both keys with their TTLs")
+	first := mine(t, store, claim("a", "a", time.Minute))
+	s.pttl(t, lease, minute-5000, minute)
+	s.pttl(t, mark, 24*60*minute-5000, 24*60*minute)
+	assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
+	assert.Equal(t, int64(2), s.number(t, "DBSIZE"), "and none of the name's own beside it")
+	lines := strings.Split(s.get(t, lease), "\n")
+	require.Len(t, lines, 6)
+	assert.Equal(t, []string{owner("a"), fmt.Sprint(first)}, lines[:2])
+	assert.Equal(t, []string{"node-a", "42", "test"}, lines[3:])
 
-		t.Log("another's: only that the lock is waited for changes, once")
-		before := s.get(t, lease)
-		for range 2 {
-			assert.Equal(t, contract.StatusTaken, acquire(t, store, claim("a", "b", time.Hour)).Status)
-			assert.Equal(t, before+"\n+", s.get(t, lease))
-		}
+	t.Log("another's: only that the lock is waited for changes, once")
+	before := s.get(t, lease)
+	for range 2 {
+		assert.Equal(t, contract.StatusTaken, acquire(t, store, claim("a", "b", time.Hour)).Status)
+		assert.Equal(t, before+"\n+", s.get(t, lease))
+	}
 
-		t.Log("our token before no fence: an error, not a grant")
-		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "cut"), owner("a"), "PX",
-			"60000")
-		rejected(t, acquire(t, store, claim("cut", "a", time.Minute)), "lockbeat:{cut} is damaged")
+	t.Log("our token before no fence: an error, not a grant")
+	s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "cut"), owner("a"), "PX",
+		"60000")
+	rejected(t, acquire(t, store, claim("cut", "a", time.Minute)), "lockbeat:{cut} is damaged")
 
-		t.Log("an owner token of another length: an error")
-		short := claim("short", "a", time.Minute)
-		short.Owner = "a"
-		rejected(t, acquire(t, store, short), "22")
+	t.Log("an owner token of another length: an error")
+	short := claim("short", "a", time.Minute)
+	short.Owner = "a"
+	rejected(t, acquire(t, store, short), "22")
 
-		t.Log("a lease of another type: an error, and the key stays as it is")
-		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
-		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
-			"redisstore.Prefix")
-		foreign := contract.Answer{Status: contract.StatusTaken, Foreign: true}
-		assert.Equal(t, foreign, release(t, store, hold("list", "a", 0)))
-		assert.Equal(t, foreign, renew(t, store, hold("list", "a", time.Minute)))
-		assert.Equal(t, int64(1),
-			s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
+	t.Log("a lease of another type: an error, and the key stays as it is")
+	s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
+	rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
+		"redisstore.Prefix")
+	foreign := contract.Answer{Status: contract.StatusTaken, Foreign: true}
+	assert.Equal(t, foreign, release(t, store, hold("list", "a", 0)))
+	assert.Equal(t, foreign, renew(t, store, hold("list", "a", time.Minute)))
+	assert.Equal(t, int64(1),
+		s.number(t, "LLEN", redisstore.LeaseKey(redisstore.DefaultPrefix, "list")))
 
-		t.Log("a counter of another type: none of ours, and the mark sees to it that tokens rise")
-		release(t, store, hold("a", "a", 0))
-		s.ok(t, "RPUSH", counter, "x")
-		assert.Greater(t, mine(t, store, claim("a", "a", time.Minute)), first)
-		assert.Equal(t, int64(1), s.number(t, "LLEN", counter))
-	})
+	t.Log("a counter of another type: none of ours, and the mark sees to it that tokens rise")
+	release(t, store, hold("a", "a", 0))
+	s.ok(t, "RPUSH", counter, "x")
+	assert.Greater(t, mine(t, store, claim("a", "a", time.Minute)), first)
+	assert.Equal(t, int64(1), s.number(t, "LLEN", counter))
 }
 
 // rejected requires an answer that is StatusUnknown, and will be
@@ -90,21 +89,20 @@ func rejected(t testing.TB, g contract.Grant, says ...string) {
 
 func TestRenewScript(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", time.Minute))
-		s.ok(t, "PERSIST", lease)
-		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
-		s.pttl(t, lease, minute-5000, minute)
+	_, s := startReal(t)
+	store := s.store(t)
+	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
+	mine(t, store, claim("a", "a", time.Minute))
+	s.ok(t, "PERSIST", lease)
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
+	s.pttl(t, lease, minute-5000, minute)
 
-		short := hold("a", "a", time.Hour)
-		for _, short.Owner = range []string{short.Owner[:5], ""} { // part of a token is none
-			assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status)
-			assert.Equal(t, contract.StatusTaken, release(t, store, short).Status)
-		}
-		s.pttl(t, lease, minute-5000, minute)
-	})
+	short := hold("a", "a", time.Hour)
+	for _, short.Owner = range []string{short.Owner[:5], ""} { // part of a token is none
+		assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status)
+		assert.Equal(t, contract.StatusTaken, release(t, store, short).Status)
+	}
+	s.pttl(t, lease, minute-5000, minute)
 }
 
 // What a lock that no other process wants costs the server, in commands: alone,
@@ -243,28 +241,27 @@ func TestLongNamesAreFewAScript(t *testing.T) {
 
 func TestScriptsForgotten(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		for _, n := range []int{1, 2, 250} {
-			var claims []contract.Claim
-			var holds []contract.Hold
-			for i := range n {
-				name := fmt.Sprint("job ", i)
-				claims, holds = append(claims, claim(name, "a", time.Minute)), append(holds,
-					hold(name, "a", time.Minute))
-			}
-			s.ok(t, "SCRIPT", "FLUSH")
-			for _, g := range store.Acquire(t.Context(), claims) {
-				require.Equal(t, contract.StatusHeld, g.Status, "%v", g.Err)
-			}
-			s.ok(t, "SCRIPT", "FLUSH")
-			for _, a := range store.Renew(t.Context(), holds) {
-				require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a)
-			}
-			s.ok(t, "SCRIPT", "FLUSH")
-			for _, a := range store.Release(t.Context(), holds) {
-				require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a)
-			}
+	_, s := startReal(t)
+	store := s.store(t)
+	for _, n := range []int{1, 2, 250} {
+		var claims []contract.Claim
+		var holds []contract.Hold
+		for i := range n {
+			name := fmt.Sprint("job ", i)
+			claims, holds = append(claims, claim(name, "a", time.Minute)), append(holds,
+				hold(name, "a", time.Minute))
 		}
-	})
+		s.ok(t, "SCRIPT", "FLUSH")
+		for _, g := range store.Acquire(t.Context(), claims) {
+			require.Equal(t, contract.StatusHeld, g.Status, "%v", g.Err)
+		}
+		s.ok(t, "SCRIPT", "FLUSH")
+		for _, a := range store.Renew(t.Context(), holds) {
+			require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a)
+		}
+		s.ok(t, "SCRIPT", "FLUSH")
+		for _, a := range store.Release(t.Context(), holds) {
+			require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a)
+		}
+	}
 }

@@ -31,36 +31,35 @@ func showOf(t testing.TB, s *redisstore.Engine, name string, limit bool) contrac
 // The homes of tasks are kept for as long as a task stands in line there.
 func TestHomesOfTasks(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", time.Hour))
-		const homes = "lockbeat:{a}:homes"
-		of := func(home string) internal.Task {
-			one := task("1")
-			one.Home = home
-			return one
-		}
-		for _, home := range []string{"", "x", "y"} {
-			arrive(t, store, arrival(of(home)))
-		}
-		assert.Equal(t, 3, show(t, store, "a").Tasks)
-		s.pttl(t, homes, 10*minute, 15*minute)
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", time.Hour))
+	const homes = "lockbeat:{a}:homes"
+	of := func(home string) internal.Task {
+		one := task("1")
+		one.Home = home
+		return one
+	}
+	for _, home := range []string{"", "x", "y"} {
+		arrive(t, store, arrival(of(home)))
+	}
+	assert.Equal(t, 3, show(t, store, "a").Tasks)
+	s.pttl(t, homes, 10*minute, 15*minute)
 
-		t.Log("what was noted some time ago is noted again, and so is what was lost")
-		s.ok(t, "ZADD", homes, fmt.Sprint(time.Now().Add(-2*time.Minute).UnixMicro()), ":x")
-		s.ok(t, "PEXPIRE", homes, "60000")
-		arrive(t, store, arrival(of("x")))
-		s.pttl(t, homes, 10*minute, 15*minute)
-		s.ok(t, "ZREM", homes, "")
-		arrive(t, store, arrival(of("")))
-		assert.Equal(t, 3, show(t, store, "a").Tasks)
+	t.Log("what was noted some time ago is noted again, and so is what was lost")
+	s.ok(t, "ZADD", homes, fmt.Sprint(time.Now().Add(-2*time.Minute).UnixMicro()), ":x")
+	s.ok(t, "PEXPIRE", homes, "60000")
+	arrive(t, store, arrival(of("x")))
+	s.pttl(t, homes, 10*minute, 15*minute)
+	s.ok(t, "ZREM", homes, "")
+	arrive(t, store, arrival(of("")))
+	assert.Equal(t, 3, show(t, store, "a").Tasks)
 
-		for _, home := range []string{"", "x", "y"} {
-			_, err := store.Next(t.Context(), internal.Name{Text: "a"}, 0, internal.TaskGone, of(home))
-			require.NoError(t, err)
-		}
-		assert.Zero(t, s.number(t, "EXISTS", homes))
-	})
+	for _, home := range []string{"", "x", "y"} {
+		_, err := store.Next(t.Context(), internal.Name{Text: "a"}, 0, internal.TaskGone, of(home))
+		require.NoError(t, err)
+	}
+	assert.Zero(t, s.number(t, "EXISTS", homes))
 }
 
 // A limit of many slots is read in several steps.

@@ -64,48 +64,47 @@ func awaitGrant(t testing.TB, store *redisstore.Engine, c contract.Claim) contra
 // What is in a line at the server, and that nothing is left there of those who have gone.
 func TestPlacesAtTheServer(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", minuteTTL))
+	_, s := startReal(t)
+	store := s.store(t)
+	lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	mine(t, store, claim("a", "a", minuteTTL))
 
-		t.Log("who cannot hear of its turn yet has no place")
-		assert.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
-		assert.Zero(t, s.number(t, "EXISTS", line))
+	t.Log("who cannot hear of its turn yet has no place")
+	assert.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
+	assert.Zero(t, s.number(t, "EXISTS", line))
 
-		listening(t, store)
-		for _, letter := range []string{"b", "c", "b", "d"} {
-			stand(t, store, letter)
-			s.pttl(t, line, minute, 2*minute)
-		}
-		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "one place each")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		s.pttl(t, lease, minute-5000, minute)
-		assert.Positive(t, awaitGrant(t, store, queue("b")).Reserved)
-		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
-		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-		assert.Equal(t, contract.StatusHeld, release(t, store, leaving("d")).Status,
-			"it was granted to it, and it has not come")
-		assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
+	listening(t, store)
+	for _, letter := range []string{"b", "c", "b", "d"} {
+		stand(t, store, letter)
+		s.pttl(t, line, minute, 2*minute)
+	}
+	assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "one place each")
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+	s.pttl(t, lease, minute-5000, minute)
+	assert.Positive(t, awaitGrant(t, store, queue("b")).Reserved)
+	assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
+	assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+	assert.Equal(t, contract.StatusHeld, release(t, store, leaving("d")).Status,
+		"it was granted to it, and it has not come")
+	assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
 
-		t.Log("a late claim puts a place back in the line: the second release takes it out again")
-		mine(t, store, claim("a", "a", minuteTTL))
-		stand(t, store, "c")
-		late, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
-		require.NoError(t, err)
-		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
-		s.ok(t, "ZADD", line, "1", late[0])
-		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
-		assert.Zero(t, s.number(t, "EXISTS", line))
+	t.Log("a late claim puts a place back in the line: the second release takes it out again")
+	mine(t, store, claim("a", "a", minuteTTL))
+	stand(t, store, "c")
+	late, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
+	require.NoError(t, err)
+	assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
+	s.ok(t, "ZADD", line, "1", late[0])
+	assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
+	assert.Zero(t, s.number(t, "EXISTS", line))
 
-		t.Log("a lease that lapsed goes to the caller who asks first, and its place is gone")
-		stand(t, store, "c")
-		s.ok(t, "DEL", lease)
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
-		assert.Zero(t, s.number(t, "EXISTS", line))
-	})
+	t.Log("a lease that lapsed goes to the caller who asks first, and its place is gone")
+	stand(t, store, "c")
+	s.ok(t, "DEL", lease)
+	require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
+	assert.Zero(t, s.number(t, "EXISTS", line))
 }
 
 // A waiter that wants a lease of hours, without a heartbeat, and has died,
@@ -113,47 +112,45 @@ func TestPlacesAtTheServer(t *testing.T) {
 // ask.
 func TestAManualLeaseIsKeptForAMoment(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		c := queue("b")
-		c.TTL, c.Manual = time.Hour, true
-		require.Eventually(t, func() bool {
-			return acquire(t, store, c).Status == contract.StatusQueued
-		}, patience, time.Millisecond)
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		s.pttl(t, lease, 1, 5000)
-		g := acquire(t, store, c)
-		require.Equal(t, contract.StatusHeld, g.Status)
-		assert.False(t, g.Late)
-		s.pttl(t, lease, 60*minute-5000, 60*minute)
-	})
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	c := queue("b")
+	c.TTL, c.Manual = time.Hour, true
+	require.Eventually(t, func() bool {
+		return acquire(t, store, c).Status == contract.StatusQueued
+	}, patience, time.Millisecond)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+	lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+	s.pttl(t, lease, 1, 5000)
+	g := acquire(t, store, c)
+	require.Equal(t, contract.StatusHeld, g.Status)
+	assert.False(t, g.Late)
+	s.pttl(t, lease, 60*minute-5000, 60*minute)
 }
 
 // Locks of a batch that are free are granted by fewer steps, which left the
 // places in their lines.
 func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		stand(t, store, "b")
-		stand(t, store, "c")
-		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"))
-		other := claim("other", "b", minuteTTL)
-		other.Place = 7
-		for _, g := range store.Acquire(t.Context(), []contract.Claim{queue("b"), other}) {
-			require.Equal(t, contract.StatusHeld, g.Status)
-		}
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		left, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
-		require.NoError(t, err)
-		require.Len(t, left, 1)
-		assert.Equal(t, "99", strings.Fields(left[0])[0])
-	})
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	stand(t, store, "b")
+	stand(t, store, "c")
+	s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"))
+	other := claim("other", "b", minuteTTL)
+	other.Place = 7
+	for _, g := range store.Acquire(t.Context(), []contract.Claim{queue("b"), other}) {
+		require.Equal(t, contract.StatusHeld, g.Status)
+	}
+	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
+	left, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	assert.Equal(t, "99", strings.Fields(left[0])[0])
 }
 
 // keeperOn makes a keeper on a store, which ends with the test, though that may
