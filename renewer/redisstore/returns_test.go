@@ -163,7 +163,13 @@ func TestReturnsOfScripts(t *testing.T) {
 			before: [][]string{
 				sets(x, value("b")+"\n+"), waits(place), waits(member(55, inbox, "c", time.Second)),
 			},
-			run: releases(" 5 " + inbox + " "), want: list{int64(1), value("b") + "\n+"},
+			run: func() any {
+				got := releases(" 5 " + inbox + " ")()
+				assert.Equal(t, []string{member(55, inbox, "c", time.Second)},
+					s.texts(t, "ZRANGE", x+":waiters", "0", "-1"))
+				return got
+			},
+			want: list{int64(1), value("b") + "\n+"},
 		},
 	} {
 		s.ok(t, "FLUSHALL")
