@@ -167,19 +167,17 @@ func TestImpossibleLengths(t *testing.T) {
 		server := &rogue{replies: []string{reply}, life: t.Context()}
 		option, err := redisstore.ClientOption(rueidis.ClientOption{
 			InitAddress: []string{"rogue:1"}, DialCtxFn: server.dial, ForceSingleClient: true,
-		}, 3*time.Second)
+		}, time.Minute)
 		require.NoError(t, err)
 		client, err := rueidis.NewClient(option)
 		require.NoError(t, err)
-		store, err := redisstore.NewEngine(client)
-		require.NoError(t, err, "it may pass")
+		t.Cleanup(client.Close)
+		store := storeOn(t, client) // it may pass
 		for range 20 {
 			g := acquire(t, store, claim("a", "a", time.Minute))
 			require.ErrorContains(t, g.Err, "impossible length")
 			require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 		}
-		store.Close()
-		client.Close()
 	}
 }
 
