@@ -395,5 +395,7 @@ func TestAllocationsOfANativeClaim(t *testing.T) {
 	s.ok(t, "CONFIG", "RESETSTAT")
 	native := testing.AllocsPerRun(1000, cycle(natively))
 	require.Greater(t, calls(t, s, "incr"), int64(500))
-	assert.LessOrEqual(t, native, script+2, "the client makes three for its results")
+	if !redisstore.Shares() { // as after -count=2: see TestALoneClaimIsNative
+		assert.LessOrEqual(t, native, script+2, "the client makes three for its results")
+	}
 }
