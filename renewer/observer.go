@@ -28,7 +28,8 @@ type Observer interface {
 	// still be granted. It returns the W3C traceparent of the work to be done
 	// ([store.Holder.Trace]), or "".
 	Claim(ctx context.Context) (trace string)
-	// AcquireEnd follows each AcquireStart, and returns the lease's context.
+	// AcquireEnd follows each AcquireStart, and returns the lease's context,
+	// which is never nil.
 	AcquireEnd(ctx context.Context, e AcquireEnd) context.Context
 	// RenewStart comes before each heartbeat, of many leases, and returns the
 	// context of the question.

@@ -33,10 +33,17 @@ func (p *trap) step(in string) {
 	}
 }
 
+// noContext is the trap of an observer whose AcquireEnd returns nil.
+const noContext = "AcquireEnd, no context"
+
 // trapObserver is an Observer with a trap in each method.
 func trapObserver(p *trap) renewer.Observer {
 	return hearer{hear: func(ctx context.Context, method string) context.Context {
 		p.step(method)
+		if method+", no context" == noContext && p.in.CompareAndSwap(noContext, "") {
+			p.hits.Add(1)
+			return nil
+		}
 		return ctx
 	}}
 }
@@ -88,6 +95,7 @@ type trapped struct {
 // cycle acquires a lock and gives it back.
 func (p trapped) cycle(ctx context.Context, more ...renewer.Request) {
 	if l, err := p.k.Acquire(ctx, named("a", more)); err == nil {
+		_ = l.Context() // as one who runs under it
 		_ = l.Release(context.WithoutCancel(ctx))
 	}
 }
@@ -111,7 +119,7 @@ var trappedPaths = map[string]struct {
 	"plain": {
 		func(p trapped, in string) { p.set(in); p.cycle(p.t.Context()) },
 		[]string{
-			"AcquireStart", "Claim", "AcquireEnd", "Released",
+			"AcquireStart", "Claim", "AcquireEnd", noContext, "Released",
 			"store.Acquire", "store.Acquire, carried out", "store.Release",
 			"store.Release, carried out", "store.Shard",
 		},
@@ -121,11 +129,14 @@ var trappedPaths = map[string]struct {
 			p.set(in)
 			leases, _ := p.k.AcquireEach(p.t.Context(), requests("b", "a"))
 			leases = granted(leases)
+			for _, l := range leases {
+				_ = l.Context()
+			}
 			defer p.k.ReleaseEach(p.t.Context(), leases, true)
 			p.k.ReleaseEach(p.t.Context(), leases, false)
 		},
 		[]string{
-			"AcquireStart", "Claim", "AcquireEnd", "Released",
+			"AcquireStart", "Claim", "AcquireEnd", noContext, "Released",
 			"store.Acquire", "store.Acquire, carried out", "store.Release",
 			"store.Release, carried out", "store.Shard",
 		},
@@ -283,7 +294,7 @@ func TestAPanicLeavesNoNameDead(t *testing.T) {
 func TestAPanicInAHandOffLeavesNoNameDead(t *testing.T) {
 	t.Parallel()
 	for way, spin := range whoEnds {
-		for _, in := range []string{"Claim", "AcquireEnd", "Released", "store.Shard"} {
+		for _, in := range []string{"Claim", "AcquireEnd", noContext, "Released", "store.Shard"} {
 			t.Run(way+"/"+in, func(t *testing.T) {
 				t.Parallel()
 				walkTrapped(t, spin, func(p trapped) {

@@ -194,3 +194,12 @@ func TestGrantedWhileShutdownFrees(t *testing.T) {
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 	})
 }
+
+// It used to end the process, in a goroutine that no caller can recover.
+func TestShutdownWithoutAContextPanicsInItsCaller(t *testing.T) {
+	t.Parallel()
+	k, err := renewer.New(script.New(), config)
+	require.NoError(t, err)
+	assert.Panics(t, func() { _ = k.Shutdown(nil) }) //nolint:staticcheck // that is the mistake
+	require.NoError(t, k.Shutdown(within(t, time.Minute)))
+}

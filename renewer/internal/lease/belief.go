@@ -342,8 +342,15 @@ var releasedContext = func() *Context {
 }()
 
 // Begin gives the operation what its context derives from, unless it has one
-// that was a question's.
-func (o *Operation) Begin(values context.Context) { o.values = values }
+// that was a question's. It panics if there is none: later nobody would free the
+// lease.
+func (o *Operation) Begin(values context.Context) {
+	if values == nil {
+		panic("lockbeat: AcquireEnd of an Observer has returned no context: let it return the " +
+			"one that it is given, or one made of it")
+	}
+	o.values = values
+}
 
 // Begun reports whether the caller has the lease: else it is about to.
 func (o *Operation) Begun() bool { return o.values != nil }
