@@ -104,3 +104,22 @@ func TestAliasOfAKindHasItsOperation(t *testing.T) {
 	claim := s.Calls(script.Acquire)[0].Claims[0]
 	assert.Equal(t, []string{nameOf("t1"), "invoice"}, []string{claim.Name, claim.Holder.Operation})
 }
+
+// A database that was made anew gives low numbers again: by those alone its
+// jobs were all older than those before, and were completed unrun.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, time.November, 29, 12, 0, 0, 0, time.UTC)
+	last := int64(0)
+	for _, job := range []rivertype.JobRow{
+		{ID: 5_000_000, CreatedAt: at},
+		{ID: 5_000_001, CreatedAt: at}, // of one transaction
+		{ID: 1, CreatedAt: at.Add(time.Millisecond)},
+		{ID: 2, CreatedAt: at.AddDate(50, 0, 0)},
+	} {
+		rank := rivermw.RankOf(&job)
+		assert.Greater(t, rank, last)
+		last = rank
+	}
+	assert.EqualValues(t, 7, rivermw.RankOf(&rivertype.JobRow{ID: 7}), "as in a test of a worker")
+}

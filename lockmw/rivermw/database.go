@@ -114,7 +114,7 @@ func (d *database) State(mark string, job jobs.Task) (state jobs.State, err erro
 			WHEN state IN ('available', 'scheduled') AND metadata->>'`+markKey+`' = $3
 			THEN 'waiting' END), '')
 		FROM river_job WHERE id = $1 AND queue = $2`,
-		[]any{idOf(job), job.Queue, mark}, &name)
+		[]any{idOf(job), queueIn(job), mark}, &name)
 	switch name {
 	case "running":
 		state = jobs.StateRunning
@@ -147,7 +147,7 @@ func (d *database) Run(job jobs.Task) error {
 				json_build_object('queue', queue)::text) FROM woken
 		)
 		SELECT count(*) FROM told`,
-		[]any{idOf(job), job.Queue, d.schema}, &woken)
+		[]any{idOf(job), queueIn(job), d.schema}, &woken)
 	if err == nil && woken == 0 {
 		err = errNotWaiting
 	}
@@ -163,4 +163,10 @@ func idOf(job jobs.Task) int64 {
 		return 0
 	}
 	return id
+}
+
+// queueIn is River's name of a job's queue: see [queueOf].
+func queueIn(job jobs.Task) string {
+	_, queue, _ := strings.Cut(job.Queue, " ")
+	return queue
 }

@@ -13,3 +13,6 @@ type Stays struct{ stays }
 func (s *Stays) Until(ctx context.Context, called bool, run func() jobs.Result) jobs.Result {
 	return s.until(ctx, called, run)
 }
+
+// RankOf is how new a job is.
+var RankOf = rankOf

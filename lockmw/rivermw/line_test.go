@@ -159,6 +159,27 @@ func TestCalledJobComesBeforeLaterOnes(t *testing.T) {
 	assert.Equal(t, called, r.await(t, 4, soon)[0])
 }
 
+// Jobs of a low priority are not fetched as long as there are others: one of a
+// high one does not wait behind them for its lock, which is free.
+func TestAnUrgentJobPassesThoseThatAreNotFetched(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	e.client(r.worker(e.keeper(), 50*time.Millisecond, rivermw.InLine(e.pool), lockmw.Refuse()),
+		quick(1))
+	const low, others = 6, 80
+	for range low {
+		e.parked("t1", river.InsertOpts{Priority: 4})
+	}
+	urgent := e.parked("t1")
+	for range others {
+		e.insert("t2")
+	}
+	release()
+	assert.Contains(t, r.await(t, others, 2*soon), urgent)
+}
+
 // place gives a job the last place in t1's line.
 func (e *env) place(queue string, id any) {
 	e.t.Helper()
@@ -188,10 +209,10 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	e.parked("t1") // the process waits in its place
 	deleted, cancelled, dead := e.parked("t1"), e.parked("t1"), e.parked("t1")
 	later := e.insert("t1", river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
-	e.place("default", later)
-	e.place("default", "none")
-	e.place("default", int64(1)<<40)
-	e.place("no\x00queue", later)
+	e.place("1 default", later)
+	e.place("1 default", "none")
+	e.place("1 default", int64(1)<<40)
+	e.place("1 no\x00queue", later)
 	last := e.parked("t1")
 	client := e.inserter()
 	_, err := client.JobDelete(t.Context(), deleted)

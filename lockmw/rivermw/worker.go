@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
@@ -55,12 +56,28 @@ func (w *locked[T]) Work(ctx context.Context, job *river.Job[T]) error {
 		return answer(ctx, false, w.run(ctx, jobs.Delivery{Kind: w.kind}, job))
 	}
 	d := jobs.Delivery{
-		Kind: w.kind, Queue: job.Queue, ID: strconv.FormatInt(job.ID, 10), Slots: w.slots,
-		Rank: job.ID,
+		Kind: w.kind, Queue: queueOf(job.JobRow), ID: strconv.FormatInt(job.ID, 10),
+		Slots: w.slots, Rank: rankOf(job.JobRow),
 	}
 	marked := isMarked(job.Metadata)
 	result := w.stays.until(ctx, marked, func() jobs.Result { return w.run(ctx, d, job) })
 	return answer(ctx, marked, result)
+}
+
+// queueOf is what a line calls the queue of a job: of each priority, since River
+// may fetch those of one and not those of another.
+func queueOf(job *rivertype.JobRow) string { return fmt.Sprint(job.Priority, " ", job.Queue) }
+
+// rankEpoch is early enough for each job, and late enough for ranks until 2089.
+var rankEpoch = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// rankOf is when a job was inserted, in ms, and in the last 22 bits its number.
+// Numbers alone begin anew in a database that is made anew or restored: all its
+// jobs would count as older than those of the one before, and be done unrun.
+func rankOf(job *rivertype.JobRow) int64 {
+	const bits = 22
+	since := max(job.CreatedAt.Sub(rankEpoch).Milliseconds(), 0)
+	return since<<bits | job.ID&(1<<bits-1)
 }
 
 // markKey is where the metadata of a job in line has the mark of its refusal:
