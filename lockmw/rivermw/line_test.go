@@ -166,9 +166,9 @@ func TestAnUrgentJobPassesThoseThatAreNotFetched(t *testing.T) {
 	e := newEnv(t)
 	var r record
 	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(), 50*time.Millisecond, rivermw.InLine(e.pool), lockmw.Refuse()),
+	e.client(r.worker(e.keeper(), 20*time.Millisecond, rivermw.InLine(e.pool), lockmw.Refuse()),
 		quick(1))
-	const low, others = 6, 80
+	const low, others = 6, 40
 	for range low {
 		e.parked("t1", river.InsertOpts{Priority: 4})
 	}
