@@ -164,7 +164,7 @@ func TestCalledJobComesBeforeLaterOnes(t *testing.T) {
 func TestAnUrgentJobPassesThoseThatAreNotFetched(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	release, ran, inserter := hold(t, e.keeper(), "t1"), make(chan int64, 7), e.inserter()
+	release, ran, inserter := hold(t, e.keeper(), "t1"), make(chan int64, 10), e.inserter()
 	worker := work(func(ctx context.Context, job *river.Job[invoice]) error {
 		if job.Args.Tenant == "t1" {
 			ran <- job.ID
@@ -175,7 +175,7 @@ func TestAnUrgentJobPassesThoseThatAreNotFetched(t *testing.T) {
 	})
 	e.client(rivermw.Wrap(e.keeper(), byTenant, worker, rivermw.InLine(e.pool), lockmw.Refuse()),
 		quick(1))
-	for range 6 {
+	for range 9 {
 		e.parked("t1", river.InsertOpts{Priority: 4})
 	}
 	urgent := e.parked("t1")
