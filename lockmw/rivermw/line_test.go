@@ -173,8 +173,9 @@ func TestAnUrgentJobPassesThoseThatAreNotFetched(t *testing.T) {
 		}
 		return nil
 	})
-	e.client(rivermw.Wrap(e.keeper(), byTenant, worker, rivermw.InLine(e.pool), lockmw.Refuse()),
-		quick(1))
+	// None comes by itself.
+	k := e.keeper(func(cfg *renewer.Config) { cfg.TTL = time.Minute })
+	e.client(rivermw.Wrap(k, byTenant, worker, rivermw.InLine(e.pool), lockmw.Refuse()), quick(1))
 	for range 9 {
 		e.parked("t1", river.InsertOpts{Priority: 4})
 	}
