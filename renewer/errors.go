@@ -22,6 +22,9 @@ var (
 	ErrQueueFull = errors.New("lockbeat: the queue is full")
 	// ErrLimitClosed comes with ErrBusy: the limit is 0.
 	ErrLimitClosed = errors.New("lockbeat: the limit is 0, closed")
+	// ErrReplaced comes with [ErrBusy] if a newer call took the place of one that
+	// waited, and with [ErrLost] if its operation ran: see [Newest].
+	ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
 	// ErrLost means that a lease ended before its operation did. errors.As with
 	// *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
@@ -42,6 +45,10 @@ var (
 	// each field.
 	ErrConfig = store.ErrConfig
 )
+
+// errNoAnswer is what a caller is told whose time ends before anybody knows who
+// has the lock.
+var errNoAnswer = errors.New("the store has not answered in time")
 
 // Error is what methods of [Keeper] and [Lease] return when they fail, other
 // than by a loss.
@@ -281,4 +288,41 @@ func quote(name string) string {
 		return fmt.Sprintf("%q… (%d bytes)", name[:most], len(name))
 	}
 	return fmt.Sprintf("%q", name)
+}
+
+// ErrorText returns the text of an error without the names of locks, for logs;
+// "" for nil. It knows errors of this package, also in a chain, and those with
+// a method Nameless() string, which returns that text.
+func ErrorText(err error) string {
+	switch e := err.(type) { //nolint:errorlint // the errors below are looked at one by one
+	case nil:
+		return ""
+	case interface{ nameless() string }: // of this package
+		return e.nameless()
+	case interface{ Nameless() string }:
+		return e.Nameless()
+	}
+	text := err.Error()
+	for _, below := range unwrapped(err) {
+		whole, nameless := below.Error(), ErrorText(below)
+		switch {
+		case whole == nameless:
+		case strings.Contains(text, whole):
+			text = strings.ReplaceAll(text, whole, nameless)
+		default: // it may be in there in other words
+			return nameless
+		}
+	}
+	return text
+}
+
+// unwrapped are the errors right below one.
+func unwrapped(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if below := errors.Unwrap(err); below != nil {
+		return []error{below}
+	}
+	return nil
 }

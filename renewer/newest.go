@@ -11,10 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ErrReplaced comes with [ErrBusy] if a newer call took the place of one that
-// waited, and with [ErrLost] if its operation ran: see [Newest].
-var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
-
 // noteAgain is when a call that waits notes itself again at the store, where
 // notes lapse after a minute.
 const noteAgain = 20 * time.Second

@@ -339,9 +339,5 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 	}
 }
 
-// errNoAnswer is what a caller is told whose time ends before anybody knows who
-// has the lock.
-var errNoAnswer = errors.New("the store has not answered in time")
-
 // unavailable is what was last seen of a lock if the store could not be asked.
 func unavailable(err error) desk.Seen { return desk.Seen{Known: true, Err: err} }
