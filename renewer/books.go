@@ -42,6 +42,15 @@ type books struct {
 	idle     chan struct{} // closed when neither calls nor leases are left; nil then
 }
 
+type phase uint8
+
+const (
+	phaseRun   phase = iota
+	phaseDrain       // newcomers are refused, and operations are waited for
+	phaseTell        // every operation was told to stop: one that begins now is told at once
+	phaseFree        // questions to the store have ended: those asked now end at once
+)
+
 // locked keeps the books from all who don't have the lock.
 type locked struct {
 	mu    sync.Mutex
@@ -120,3 +129,6 @@ func (b *books) seenOf(l *Lease) desk.Seen {
 		Since: l.belief.Since(), TTL: max(0, l.belief.Left(now)),
 	}
 }
+
+// unavailable is what was last seen of a lock if the store could not be asked.
+func unavailable(err error) desk.Seen { return desk.Seen{Known: true, Err: err} }

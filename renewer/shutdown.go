@@ -26,15 +26,6 @@ func newShutdown(k *Keeper) shutdown {
 	}
 }
 
-type phase uint8
-
-const (
-	phaseRun   phase = iota
-	phaseDrain       // newcomers are refused, and operations are waited for
-	phaseTell        // every operation was told to stop: one that begins now is told at once
-	phaseFree        // questions to the store have ended: those asked now end at once
-)
-
 // Shutdown refuses newcomers and those who wait with [ErrShutdown], and waits
 // for the operations that run, whose leases stay alive, and which may take
 // further locks ([Request].Nested). Shortly before ctx's deadline (a quarter of

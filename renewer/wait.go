@@ -338,6 +338,3 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 		}
 	}
 }
-
-// unavailable is what was last seen of a lock if the store could not be asked.
-func unavailable(err error) desk.Seen { return desk.Seen{Known: true, Err: err} }
