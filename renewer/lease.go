@@ -67,6 +67,24 @@ func (s *labels) of(operation string, limited bool) *label {
 	return added
 }
 
+// newLease makes a lease that has not been granted yet, and room for the
+// context of its operation if one will be needed: in one allocation.
+func (k *Keeper) newLease(
+	ctx context.Context, name string, label *label,
+) (l *Lease, room *lease.Context) {
+	if ctx.Done() != nil {
+		both := new(struct {
+			lease Lease
+			room  lease.Context
+		})
+		l, room = &both.lease, &both.room
+	} else {
+		l = new(Lease)
+	}
+	l.k, l.name, l.label = k, name, label
+	return l, room
+}
+
 // setTrace sets what others hear of the trace of a lease. Only its caller does,
 // until it has it.
 func (l *Lease) setTrace(trace string) {

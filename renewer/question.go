@@ -270,19 +270,6 @@ func (q *question) taken(g *store.Grant) {
 	}
 }
 
-// holderOf is the holder that a store has told of in its answer to a question
-// sent at an instant.
-func holderOf(g *store.Grant, sent instant) desk.Seen {
-	info := desk.Seen{
-		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
-		Foreign: g.Foreign,
-	}
-	if g.HeldFor != 0 {
-		info.Since = sent.Add(-g.HeldFor)
-	}
-	return info
-}
-
 // unknown notes that there was no answer, and returns an error if the caller
 // has left.
 func (q *question) unknown(ctx context.Context, g *store.Grant) error {
