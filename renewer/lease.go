@@ -197,3 +197,9 @@ func (l *Lease) ending(now instant) store.Hold {
 func (l *Lease) orphan(hold store.Hold) *cleanup.Orphan {
 	return &cleanup.Orphan{Hold: hold, TTL: l.belief.TTL(&l.k.rules), Least: l.belief.Least()}
 }
+
+// instant is a point of local time, counted since the keeper was made.
+type instant = timing.Instant
+
+// never is later than every instant that is reached.
+const never = timing.Never
