@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -110,6 +111,16 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	return opened(start(context.Background(), client, c))
+}
+
+// isNil also finds the nil of a concrete client inside an interface that is not
+// nil.
+func isNil(client rueidis.Client) bool {
+	if client == nil {
+		return true
+	}
+	v := reflect.ValueOf(client)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 func opened(s *engine, err error) (*Store, error) {
