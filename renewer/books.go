@@ -37,11 +37,12 @@ type books struct {
 	heartbeats beat.Heartbeats[*Lease]
 	breakWatch breakWatch
 
-	phase    phase         // of the shutdown: they come in their order
+	phase    phase
 	stillRan int           // operations that ran when they were told to stop
 	idle     chan struct{} // closed when neither calls nor leases are left; nil then
 }
 
+// phase is how far a shutdown has come. They follow each other in this order.
 type phase uint8
 
 const (

@@ -238,7 +238,7 @@ func nameFault(name string) error {
 
 // Names of locks may carry personal data: a customer's number, an e-mail
 // address. Errors name the lock to the program. Logs and spans show a hash of
-// the name, and texts of errors without it.
+// the name, and texts of errors without it: see [ErrorText].
 
 // hashBytes is how much of the hash is shown: two of a billion names share one
 // with a chance of 3 %.
