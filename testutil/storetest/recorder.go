@@ -335,6 +335,7 @@ func firstRecord(t *testing.T, s *recordSuite) {
 	expect(5, 1, "one")(first(5, 5, 1, "after itself"))
 	expect(5, 1, "one")(first(6, 0, 0, "after none"))
 	expect(5, 1, "one")(first(6, 5, 2, "after a later one"))
+	expect(5, 1, "one")(first(6, 4, 1, "after another's"))
 	requireStatus(t, store.StatusTaken, s.write(t, 5, 2, "late", long))
 	expect(6, 1, "two")(first(6, 5, 1, "two"))
 	requireStatus(t, store.StatusHeld, s.write(t, 6, 2, "three", long))
