@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,20 +74,24 @@ var (
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist " +
 			"to disk.",
 	}
-	passingTexts = []string{
+	// notReadyTexts pass by themselves.
+	notReadyTexts = []string{
 		"LOADING Redis is loading the dataset in memory",
 		"READONLY You can't write against a read only replica.",
 		"ERR Error running script (call to f_16a2): @user_script:4: @user_script: 4: -READONLY " +
 			"You can't write against a read only replica.",
 		"CLUSTERDOWN The cluster is down",
 		"TRYAGAIN Multiple keys request during rehashing of slot",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"NOREPLICAS Not enough good replicas to write.",
+	}
+	// passingTexts may do so, and are those of a server that is up.
+	passingTexts = []string{
 		"Script attempted to access a non local key in a cluster node script: c9e5, on " +
 			"@user_script:37.",
 		"ERR Error running script (call to f_16a2): @user_script:37: @user_script: 37: Lua " +
 			"script attempted to access a non local key in a cluster node",
 		"ERR Attempted to access a non local key in a cluster node script: on @user_script:37.",
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-		"NOREPLICAS Not enough good replicas to write.",
 		"NOSCRIPT No matching script. Please use EVAL.",
 		"ERR max number of clients reached",
 		"ERR something new",
@@ -114,7 +119,7 @@ func TestErrorKinds(t *testing.T) {
 		require.NotErrorIs(t, err, renewer.ErrRejected, s)
 		assert.False(t, definite(s), s)
 	}
-	for _, s := range passingTexts {
+	for _, s := range slices.Concat(notReadyTexts, passingTexts) {
 		err := wrap(false, "renew", answered(t, s))
 		require.NotErrorIs(t, err, renewer.ErrRejected, s)
 		require.NotErrorIs(t, err, renewer.ErrOverloaded, s)
@@ -138,6 +143,18 @@ func TestErrorKinds(t *testing.T) {
 		assert.NotErrorIs(t, wrap(true, "renew",
 			answered(t, "MOVED 3999 127.0.0.1:6381")), renewer.ErrRejected)
 	})
+}
+
+// A new store asks again a server that is starting, busy, full, or in the
+// middle of a fail-over.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	for _, s := range slices.Concat(overloadedTexts, notReadyTexts) {
+		assert.True(t, (&refusal.Reader{}).NotReady(s), s)
+	}
+	for _, s := range slices.Concat(rejectedTexts, loginTexts, passingTexts) {
+		assert.False(t, (&refusal.Reader{}).NotReady(s), "%q", s)
+	}
 }
 
 func TestErrorsShowNoPasswords(t *testing.T) {
