@@ -3,6 +3,7 @@ package httpmw_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,6 +128,7 @@ func TestMisuseAtConstruction(t *testing.T) {
 		{"PathInt needs the kind", func() { httpmw.PathInt("account", "") }},
 		{"Wait(NoBound) would keep", with(lockmw.Wait(lockmw.NoBound))},
 		{"Wait(0s): give", with(lockmw.Wait(0))},
+		{"MaxHold is 1s", with(lockmw.MaxHold(time.Second))}, // less than a heartbeat
 		{"MaxWaitersPerClient(0): give", with(httpmw.MaxWaitersPerClient(0, byUser))},
 		{"MaxWaitersPerClient(1): give", with(httpmw.MaxWaitersPerClient(1, nil))},
 		{"MaxBody(0): give", with(httpmw.MaxBody(0))},

@@ -150,6 +150,26 @@ func TestLostWhenOnlyAStatusWasWritten(t *testing.T) {
 	}
 }
 
+func TestMaxHoldOfARequest(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		h := httpmw.Middleware(k, byName("a"), lockmw.MaxHold(5*time.Minute))(http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) {
+				begun := time.Now()
+				select {
+				case <-r.Context().Done():
+				case <-time.After(time.Hour):
+				}
+				assert.Equal(t, 5*time.Minute, time.Since(begun))
+				lost, _ := errors.AsType[*renewer.LostError](context.Cause(r.Context()))
+				if assert.NotNil(t, lost) {
+					assert.Equal(t, renewer.ReasonMaxHold, lost.Reason)
+				}
+			}))
+		assert.Equal(t, http.StatusServiceUnavailable, do(h, get(t, "/")).StatusCode)
+	})
+}
+
 func TestReleaseThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
@@ -272,6 +292,7 @@ func TestErrorOfIsWhatRespondAnswers(t *testing.T) {
 			&renewer.LostError{Reason: renewer.ReasonReplaced}, 409, httpguard.TypeReplaced,
 			"may have been done",
 		},
+		"shut down":  {renewer.ErrShutdown, 503, httpguard.TypeUnavailable, "is shutting down"},
 		"a bad key":  {httpmw.ErrKey, 400, httpguard.TypeBadRequest, "does not say what to lock"},
 		"any other":  {errors.New(secret), 500, "about:blank", ""},
 		"an *Error":  {&httpmw.Error{Status: 423, Err: renewer.ErrBusy}, 423, httpguard.TypeBusy, ""},
