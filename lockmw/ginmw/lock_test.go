@@ -1,6 +1,7 @@
 package ginmw_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -86,6 +87,39 @@ func TestARefusedRequestRunsNoHandler(t *testing.T) {
 	webtest.RequireProblem(t, a, http.StatusConflict,
 		"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#busy")
 	assert.True(t, outer, "middleware further out sees that the chain is aborted")
+}
+
+// Nor does one that has ended while it waited: it is no success, and no panic
+// for gin.Recovery to log.
+func TestARequestThatEndsWhileItWaitsRunsNoHandler(t *testing.T) {
+	t.Parallel()
+	k, _ := webtest.Scripted(t)
+	defer webtest.Hold(t, k, "account:7")()
+	ctx, end := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	h := route(
+		gin.RecoveryWithWriter(&log),
+		func(*gin.Context) { end() },
+		ginmw.Middleware(k, accountLock),
+		func(*gin.Context) { assert.Fail(t, "it ran without the lock") },
+	)
+	a := webtest.Do(h, httptest.NewRequestWithContext(ctx, http.MethodPost, path, http.NoBody))
+	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
+	assert.Empty(t, log.String())
+}
+
+// A handler that aborts the chain ends its work: those behind it do not run, and
+// the lock is free.
+func TestAnAbortedChainFreesTheLock(t *testing.T) {
+	t.Parallel()
+	k, store := webtest.Scripted(t)
+	a := post(t, route(
+		ginmw.Middleware(k, accountLock),
+		func(c *gin.Context) { c.AbortWithStatus(http.StatusForbidden) },
+		func(*gin.Context) { assert.Fail(t, "it ran") },
+	))
+	assert.Equal(t, http.StatusForbidden, a.StatusCode)
+	assert.Empty(t, store.Owner("account:7"))
 }
 
 // A panic is answered as without the lock, which is free then.
