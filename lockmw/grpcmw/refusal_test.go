@@ -267,3 +267,19 @@ func TestOneCallerFillsNoLines(t *testing.T) {
 		second()
 	})
 }
+
+// While the store is away a server admits its share.
+func TestLocalShareOfAServer(t *testing.T) {
+	t.Parallel()
+	calling(t, func(t *testing.T, b *bubble, do call) {
+		b.store.Default(script.Acquire, script.Fail(errDown))
+		ran := false
+		require.NoError(t, do(t.Context(), func(ctx context.Context) error {
+			ran = true
+			assert.Zero(t, lockmw.Fence(ctx))
+			assert.Equal(t, codes.Unavailable, status.Code(do(t.Context(), never)))
+			return nil
+		}))
+		assert.True(t, ran)
+	}, lockmw.LocalShare(1))
+}
