@@ -324,22 +324,25 @@ func TestTasksInLineAreCounted(t *testing.T) {
 // that people know, and is no caller who is granted a lock.
 func TestTheProcessWaitsAsTheTask(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
-		held, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
-		require.NoError(t, err)
-		v := l.Visit(lockA, jobs.Delivery{Kind: "fulfil", Queue: "q", ID: "1"}, "")
-		stand(t, v)
-		v.Refused(errBusy, true)
-		_, place := v.Stand(t.Context(), 0)
-		require.NotNil(t, place)
-		synctest.Wait()
-		waiting := slices.Collect(k.Waiting())
-		require.Len(t, waiting, 1)
-		assert.Equal(t, "fulfil", waiting[0].Operation)
-		require.NoError(t, held.Release(t.Context()))
-		synctest.Wait()
-		assert.EqualValues(t, 1, f.parked.standBys.Load())
-	})
+	for _, limit := range []func() int{nil, func() int { return 1 }} {
+		inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
+			held, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: limit})
+			require.NoError(t, err)
+			v := l.Visit([]names.Want{{Name: "a", Limit: limit}},
+				jobs.Delivery{Kind: "fulfil", Queue: "q", ID: "1"}, "")
+			stand(t, v)
+			v.Refused(errBusy, true)
+			_, place := v.Stand(t.Context(), 0)
+			require.NotNil(t, place)
+			synctest.Wait()
+			waiting := slices.Collect(k.Waiting())
+			require.Len(t, waiting, 1)
+			assert.Equal(t, "fulfil", waiting[0].Operation)
+			require.NoError(t, held.Release(t.Context()))
+			synctest.Wait()
+			assert.EqualValues(t, 1, f.parked.standBys.Load())
+		})
+	}
 }
 
 // A task has no line if its keeper's store keeps none, or its queue is another
