@@ -56,18 +56,24 @@ func testChurn(t *testing.T, b *bench) {
 	}
 	holders.Wait()
 	require.Eventually(t, func() bool { return b.Left() == 0 }, time.Minute/2, look, "%v", b)
-	for key, d := range w.longest {
-		assert.Less(t, d, goesOn, "%s was idle", key)
+	assert.Zero(t, b.Failed(), "%v", b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range keys {
+		assert.Zero(t, w.waiting[key], "of %s all ran, each once", key)
+		assert.LessOrEqual(t, w.busiest[key], max(w.most[key], 1), "had %s at once", key)
+		assert.Less(t, w.longest[key], goesOn, "%s was idle", key)
 	}
 }
 
 // watch measures for how long there was room under a name although jobs waited
-// for it.
+// for it, and how many had it at once.
 type watch struct {
 	most map[string]int // that may have it at once, if it is a limit
 
 	mu      sync.Mutex
 	busy    map[string]int // who have it
+	busiest map[string]int // the most of those so far
 	waiting map[string]int // jobs
 	idle    map[string]time.Time
 	longest map[string]time.Duration
@@ -75,8 +81,9 @@ type watch struct {
 
 func newWatch(most map[string]int) *watch {
 	return &watch{
-		most: most, busy: make(map[string]int), waiting: make(map[string]int),
-		idle: make(map[string]time.Time), longest: make(map[string]time.Duration),
+		most: most, busy: make(map[string]int), busiest: make(map[string]int),
+		waiting: make(map[string]int), idle: make(map[string]time.Time),
+		longest: make(map[string]time.Duration),
 	}
 }
 
@@ -86,6 +93,7 @@ func (w *watch) change(key string, busy, waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy[key] += busy
+	w.busiest[key] = max(w.busiest[key], w.busy[key])
 	w.waiting[key] += waiting
 	since, was := w.idle[key]
 	if was {
