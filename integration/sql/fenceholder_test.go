@@ -47,6 +47,7 @@ func (p *process) underIn(
 	p.store.Default(script.Acquire, script.Granted(token))
 	ctx, exit, err := adapter.Enter(around, p.keeper, lockmw.All(names...))
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = exit(nil) }) // for a test that fails, whose end would wait for it
 	return ctx, func() { require.NoError(t, exit(nil)) }
 }
 
