@@ -15,6 +15,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -167,7 +168,7 @@ func answer(r jobs.Result) error {
 	case jobs.OutcomeBack, jobs.OutcomeCopied:
 		return &NotRunError{r}
 	case jobs.OutcomeFailed:
-		if errors.Is(r.Err, renewer.ErrConfig) {
+		if adapter.RefusalOf(r.Err) == adapter.RefusalMisuse {
 			return r.Err // a mistake in the program, and no refusal
 		}
 		return &NotRunError{r}

@@ -149,6 +149,7 @@ func TestNoCopyGoesToAnotherRedis(t *testing.T) {
 	e.serveBy(e.keeper(), other.redis(), r.handler(0, retriesIn), workers(2))
 	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second)),
 		asynq.TaskStateArchived)
+	assert.Contains(t, info.LastErr, "task not run, and its last attempt may wait no longer: ")
 	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
 	queues, err := other.inspector.Queues()
 	require.NoError(t, err)
