@@ -4,6 +4,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -45,8 +46,6 @@ func TestTheMiddlewareSeesTheAnswer(t *testing.T) {
 			_, _ = io.Copy(c.Writer, strings.NewReader("a"))
 			_, _ = c.Writer.WriteString("bc")
 			assert.Equal(t, 3, c.Writer.Size())
-			assert.NoError(t,
-				http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(time.Hour)))
 		},
 	))
 	for range 3 {
@@ -77,6 +76,49 @@ func (c *counted) Write(data []byte) (int, error) {
 }
 
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// A writer that keeps the answer back, as a recorder of it does, hears each
+// status once, and handlers get what it returns.
+func TestAWriterThatKeepsTheAnswerBack(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(gin.ResponseWriter) (int, error){
+		"Write":       func(w gin.ResponseWriter) (int, error) { return w.Write([]byte("abc")) },
+		"WriteString": func(w gin.ResponseWriter) (int, error) { return w.WriteString("abc") },
+	} {
+		kept := &keeping{ResponseRecorder: httptest.NewRecorder()}
+		a := post(t, route(ginmw.FromHTTP(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { next.ServeHTTP(kept, r) })
+		}), func(c *gin.Context) {
+			c.Header("Location", "/transfers/1")
+			c.Status(http.StatusCreated)
+			n, err := write(c.Writer)
+			assert.Equal(t, 2, n, name)
+			assert.ErrorIs(t, err, io.ErrShortWrite, name)
+			assert.Equal(t, 2, c.Writer.Size(), name)
+			assert.NoError(t, http.NewResponseController(c.Writer).SetReadDeadline(time.Now()))
+		}))
+		assert.Equal(t, []int{http.StatusCreated}, kept.statuses, name)
+		assert.Equal(t, "/transfers/1", kept.Header().Get("Location"), name)
+		assert.True(t, kept.deadline, name)
+		assert.Empty(t, a.Header, name)
+	}
+}
+
+// keeping is a writer that has room for two bytes.
+type keeping struct {
+	*httptest.ResponseRecorder
+
+	statuses []int
+	deadline bool // is set
+}
+
+func (k *keeping) WriteHeader(status int) { k.statuses = append(k.statuses, status) }
+
+func (k *keeping) Write([]byte) (int, error) { return 2, io.ErrShortWrite }
+
+func (k *keeping) WriteString(string) (int, error) { return 2, io.ErrShortWrite }
+
+func (k *keeping) SetReadDeadline(time.Time) error { k.deadline = true; return nil }
 
 // A status without a body is an answer, which middleware further out can still
 // give a body.
