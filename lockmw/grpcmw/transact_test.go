@@ -21,11 +21,9 @@ import (
 type ledger struct {
 	records.Records
 
-	begun    int
 	commits  int
-	before   func(store.Record) // is called before a commit
-	unheard  bool               // the answers to commits are lost
-	conflict bool               // transactions are in conflict with others
+	unheard  bool // the answers to commits are lost
+	conflict bool // transactions are in conflict with others
 }
 
 var _ once.Transactional = (*ledger)(nil)
@@ -33,11 +31,7 @@ var _ once.Transactional = (*ledger)(nil)
 func (l *ledger) Transact(
 	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
-	l.begun++
 	record, err := fn(ctx)
-	if err == nil && l.before != nil {
-		l.before(record)
-	}
 	if err == nil && l.conflict {
 		err = &renewer.Error{Op: "commit", Kind: once.ErrConflict}
 	}

@@ -16,6 +16,16 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
+// scripted returns a keeper on a store that does as told, until the test ends.
+func scripted(t *testing.T) (*renewer.Keeper, *script.Store) {
+	t.Helper()
+	s := script.New()
+	k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
+	return k, s
+}
+
 // inBubble runs a test with a guard, in virtual time.
 func inBubble(
 	t *testing.T, set repeat.Settings,
@@ -23,10 +33,7 @@ func inBubble(
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := script.New()
-		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL})
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) }()
+		k, s := scripted(t)
 		g, err := repeat.New(k, set)
 		require.NoError(t, err)
 		test(t, g, s)
@@ -156,13 +163,65 @@ func TestARequestThatEndsWhileItWaits(t *testing.T) {
 	})
 }
 
+// A client that gives up and sends its request again must find it done, and not
+// cut off half-way. A handler that does not come to an end has one set, which
+// begins when the client has gone.
+func TestTheHandlerOutlivesItsRequest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		given repeat.Given
+		after time.Duration
+	}{
+		{repeat.Given{}, time.Minute},
+		{repeat.Given{FinishWithin: time.Hour}, time.Hour},
+		{repeat.Given{EndWithClient: true}, 0},
+	} {
+		set, err := c.given.Settings("Config", 1)
+		require.NoError(t, err)
+		inBubble(t, set, func(t *testing.T, g *repeat.Guard, _ *script.Store) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			defer cancel()
+			outcome, _, err := do(ctx, g, "k", func(ctx context.Context) repeat.Answer {
+				begun := time.Now()
+				_, bounded := ctx.Deadline()
+				assert.False(t, bounded)
+				<-ctx.Done()
+				assert.Equal(t, 2*time.Hour+c.after, time.Since(begun))
+				assert.ErrorIs(t, ctx.Err(), context.Canceled)
+				assert.ErrorContains(t, context.Cause(ctx), "FinishWithin")
+				return repeat.Answer{None: true}
+			})
+			assert.Equal(t, repeat.OutcomeRefused, outcome)
+			assert.ErrorIs(t, err, repeat.ErrUnanswered)
+			outcome, _, err = do(t.Context(), g, "k", answering(new(int), final("done")))
+			assert.NoError(t, err)
+			assert.Equal(t, repeat.OutcomeOwn, outcome)
+		})
+	}
+}
+
+func TestMaxHoldOfARequest(t *testing.T) {
+	t.Parallel()
+	set := repeat.Defaults(1)
+	set.MaxHold = 5 * time.Minute
+	inBubble(t, set, func(t *testing.T, g *repeat.Guard, _ *script.Store) {
+		begun := time.Now()
+		_, _, _ = do(t.Context(), g, "k", func(ctx context.Context) repeat.Answer {
+			<-ctx.Done()
+			var lost *renewer.LostError
+			assert.ErrorAs(t, context.Cause(ctx), &lost)
+			assert.Equal(t, renewer.ReasonMaxHold, lost.Reason)
+			return repeat.Answer{None: true}
+		})
+		assert.Equal(t, 5*time.Minute, time.Since(begun))
+	})
+}
+
 func TestSettingsThatCantBeMeant(t *testing.T) {
 	t.Parallel()
-	k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, k.Shutdown(t.Context())) }()
+	k, _ := scripted(t)
 	set := repeat.Defaults(1)
 	set.KeepAnswer = renewer.DefaultTTL - 1
-	_, err = repeat.New(k, set)
+	_, err := repeat.New(k, set)
 	require.ErrorIs(t, err, renewer.ErrConfig)
 }
