@@ -81,8 +81,9 @@ func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 // status once, and handlers get what it returns.
 func TestAWriterThatKeepsTheAnswerBack(t *testing.T) {
 	t.Parallel()
+	text := []byte("abc")
 	for name, write := range map[string]func(gin.ResponseWriter) (int, error){
-		"Write":       func(w gin.ResponseWriter) (int, error) { return w.Write([]byte("abc")) },
+		"Write":       func(w gin.ResponseWriter) (int, error) { return w.Write(text) },
 		"WriteString": func(w gin.ResponseWriter) (int, error) { return w.WriteString("abc") },
 	} {
 		kept := &keeping{ResponseRecorder: httptest.NewRecorder()}
