@@ -98,27 +98,15 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 	})
 }
 
-// The run hears of the loss before another node can have the lock,
-// and goes on to be told what it came to.
-func TestLostInTheMiddle(t *testing.T) {
-	t.Parallel()
-	inFleet(t, func(t *testing.T, f *fleet) {
-		m := f.add(0)
-		j := m.job(cronmw.Every(minute), untilCut)
-		m.gone.Store(true)
-		elapse(minute)
-		got := j.Fire(t.Context())
-		assert.Equal(t, renewer.OutcomeRan, got.Outcome)
-		require.ErrorIs(t, got.Err, renewer.ErrLost)
-	})
-}
-
+// The run hears of the loss, and goes on to be told what it came to.
 func TestMaxHoldOfARun(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
 		j := f.add(0).job(cronmw.Every(time.Hour), untilCut, lockmw.MaxHold(5*minute))
 		elapse(time.Hour)
 		tick := j.Fire(t.Context())
+		assert.Equal(t, renewer.OutcomeRan, tick.Outcome)
+		require.ErrorIs(t, tick.Err, renewer.ErrLost)
 		var lost *renewer.LostError
 		require.ErrorAs(t, tick.Err, &lost)
 		assert.Equal(t, renewer.ReasonMaxHold, lost.Reason)

@@ -38,9 +38,12 @@ type fleet struct {
 	nodes []*machine
 	calls sync.WaitGroup // of schedulers
 
-	mu    sync.Mutex
-	begun map[int64][]time.Time // of each tick, when runs have begun
-	told  []renewer.Run
+	mu       sync.Mutex
+	begun    map[int64][]time.Time // of each tick, when runs have begun
+	told     []renewer.Run
+	added    renewer.Run // a job, last
+	granted  int         // locks
+	standsBy int         // for locks
 }
 
 // inFleet runs f in a bubble.
@@ -53,12 +56,26 @@ func inFleet(t *testing.T, f func(t *testing.T, f *fleet)) {
 
 // Ran implements [renewer.Observer].
 func (f *fleet) Ran(_ context.Context, t renewer.Run) {
-	if t.Outcome == renewer.OutcomeAdded {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if t.Outcome == renewer.OutcomeAdded {
+		f.added = t
+		return
+	}
 	f.told = append(f.told, t)
+}
+
+// AcquireEnd implements [renewer.Observer].
+func (f *fleet) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case e.StandBy:
+		f.standsBy++
+	case e.Err == nil:
+		f.granted++
+	}
+	return ctx
 }
 
 // all are the ticks that were told.
@@ -251,56 +268,46 @@ func (u uneven) Next(t time.Time) time.Time {
 
 var errCut = errors.New("connection refused")
 
-// down answers in place of a store that can't be reached.
-func down[T any](n int, answer T) []T { return slices.Repeat([]T{answer}, n) }
+// linked asks the store, unless the node is cut off from it: then each answer is
+// down.
+func linked[Q, A any](
+	ctx context.Context, m *machine, ask func(context.Context, []Q) []A, all []Q, down A,
+) []A {
+	if m.cut.Load() {
+		return slices.Repeat([]A{down}, len(all))
+	}
+	return ask(ctx, all)
+}
 
 func (m *machine) Engine() contract.Store { return m }
 
 func (m *machine) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
-	if m.cut.Load() {
-		return down(len(claims), contract.Grant{Err: errCut})
-	}
-	return m.Whole.Acquire(ctx, claims)
+	return linked(ctx, m, m.Whole.Acquire, claims, contract.Grant{Err: errCut})
 }
 
 func (m *machine) Renew(ctx context.Context, holds []contract.Hold) []contract.Answer {
-	if m.cut.Load() {
-		return down(len(holds), contract.Answer{Err: errCut})
+	if !m.cut.Load() && m.gone.Swap(false) {
+		return slices.Repeat([]contract.Answer{{Status: contract.StatusGone}}, len(holds))
 	}
-	if m.gone.Swap(false) {
-		return down(len(holds), contract.Answer{Status: contract.StatusGone})
-	}
-	return m.Whole.Renew(ctx, holds)
+	return linked(ctx, m, m.Whole.Renew, holds, contract.Answer{Err: errCut})
 }
 
 func (m *machine) Release(ctx context.Context, holds []contract.Hold) []contract.Answer {
-	if m.cut.Load() {
-		return down(len(holds), contract.Answer{Err: errCut})
-	}
-	return m.Whole.Release(ctx, holds)
+	return linked(ctx, m, m.Whole.Release, holds, contract.Answer{Err: errCut})
 }
 
 func (m *machine) Prepare(ctx context.Context, terms []contract.Term) []contract.Seen {
 	elapse(time.Duration(m.slow.Load()))
-	if m.cut.Load() {
-		return down(len(terms), contract.Seen{Err: errCut})
-	}
-	return m.fleet.shift(m.Whole.Prepare(ctx, terms))
+	return m.fleet.shift(linked(ctx, m, m.Whole.Prepare, terms, contract.Seen{Err: errCut}))
 }
 
 func (m *machine) Read(ctx context.Context, names []string) []contract.Seen {
 	m.asked.Add(1)
-	if m.cut.Load() {
-		return down(len(names), contract.Seen{Err: errCut})
-	}
-	return m.fleet.shift(m.Whole.Read(ctx, names))
+	return m.fleet.shift(linked(ctx, m, m.Whole.Read, names, contract.Seen{Err: errCut}))
 }
 
 func (m *machine) Write(ctx context.Context, records []contract.Record) []contract.Answer {
-	if m.cut.Load() {
-		return down(len(records), contract.Answer{Err: errCut})
-	}
-	return m.Whole.Write(ctx, records)
+	return linked(ctx, m, m.Whole.Write, records, contract.Answer{Err: errCut})
 }
 
 // shift puts the store's clock ahead.
