@@ -1,7 +1,6 @@
 package httpmw_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -46,26 +44,6 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 func awaitWaiter(t *testing.T, s *script.Store, name string) {
 	t.Helper()
 	assert.Eventually(t, func() bool { return s.Watchers(name) > 0 }, soon, tick)
-}
-
-// A client that left was a panic, which gin.Recovery logged, and of which
-// others made a 500.
-func TestAClientThatHasGoneIsNoPanic(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, h := range []http.Handler{
-		httpmw.Middleware(k, byName("a"))(never(t)),
-		httpmw.Middleware(k, byHeader)(never(t)),
-		httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
-			assert.Fail(t, "it ran")
-		}),
-	} {
-		requireProblem(t, do(h, post(t, "{").WithContext(ctx)), http.StatusServiceUnavailable,
-			httpguard.TypeTimeout)
-	}
-	assert.Empty(t, store.Owner("a"))
 }
 
 // A body that has been read by then lets the server notice.

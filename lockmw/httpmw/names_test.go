@@ -38,9 +38,6 @@ func TestNamesThatNoLockCanHave(t *testing.T) {
 		"a limit": {func(k *renewer.Keeper) http.Handler {
 			return httpmw.Middleware(k, byName(lockmw.Limit(long, 3)))(never(t))
 		}, "too long a name", true},
-		"in the body, empty": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Wrap(k, by(""), run)
-		}, "the name for it is empty", true},
 		"in the body, too long": {func(k *renewer.Keeper) http.Handler {
 			return httpmw.Wrap(k, by(long), run)
 		}, "too long a name", true},

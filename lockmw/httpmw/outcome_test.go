@@ -145,16 +145,21 @@ func TestDeadlineOfTheRequest(t *testing.T) {
 		requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
 
-		ctx, cancel = context.WithTimeout(t.Context(), 0)
+		late, cancel := context.WithTimeout(t.Context(), 0)
 		defer cancel()
-		a = do(h, get(t, "/").WithContext(ctx))
-		requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeTimeout)
-		requireRetryAfter(t, a, 1, 2)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for _, ctx := range []context.Context{late, gone} {
+			a = do(h, get(t, "/").WithContext(ctx))
+			requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeTimeout)
+			requireRetryAfter(t, a, 1, 2)
+		}
 	})
 }
 
 // Why a request has ended is told, and who ended it is not mistaken for a
-// client that has gone.
+// client that has gone. That one was a panic, which gin.Recovery logged, and of
+// which others made a 500.
 func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
@@ -164,6 +169,8 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 	lose(&renewer.LostError{})
 	plain, done := context.WithDeadline(t.Context(), time.Now())
 	defer done()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
 	for _, c := range []struct {
 		ctx  context.Context
 		typ  string
@@ -174,6 +181,7 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 			"the request has ended: context deadline exceeded: connection refused",
 		},
 		{plain, httpguard.TypeTimeout, "the request has ended: context deadline exceeded"},
+		{gone, httpguard.TypeTimeout, "the request has ended: context canceled"},
 		{lost, httpguard.TypeLost, "the request has ended: context canceled: lockbeat: lease on"},
 	} {
 		told := httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {

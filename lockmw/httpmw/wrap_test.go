@@ -31,25 +31,14 @@ func post(t *testing.T, body string) *http.Request {
 		strings.NewReader(body))
 }
 
-func TestHandle(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	h := httpmw.Wrap(k, func(in transfer) string { return lockmw.Key("account", in.Account) },
-		func(w http.ResponseWriter, r *http.Request, in transfer) {
-			assert.Equal(t, transfer{"7", 100}, in)
-			assert.True(t, lockmw.Held(r.Context(), "account:7"))
-			ok(w, r)
-		}, lockmw.Operation("transfer"))
-	a := send(t, serve(t, h), http.MethodPost, "/",
-		strings.NewReader(` {"Account":"7","Amount":100} `))
-	assert.Equal(t, "done", a.Text)
-	assert.Equal(t, []string{"account:7"}, names(store))
-}
-
 func TestUnusableBodiesAskForNoLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	run := func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }
+	run := func(w http.ResponseWriter, r *http.Request, in transfer) {
+		assert.Equal(t, transfer{"7", 1}, in)
+		assert.True(t, lockmw.Held(r.Context(), "7"))
+		ok(w, r)
+	}
 	s := serve(t, httpmw.Wrap(k, byAccount, run, httpmw.MaxBody(100)))
 	for name, c := range map[string]struct {
 		body   string
