@@ -41,7 +41,8 @@ func (g *gauge) run(d time.Duration) func(context.Context) error {
 func limitBubble(t *testing.T, f func(t *testing.T, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(memory.New(), renewer.Config{TTL: 10 * time.Second})
+		k, err := renewer.New(memory.New(),
+			renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.Background())) })
 		f(t, k)
@@ -102,10 +103,7 @@ func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set, n int) {
 // those in who wait, and 0 closes.
 func TestTheNumberChanges(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(memory.New(),
-			renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
-		require.NoError(t, err)
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		var n atomic.Int32
 		n.Store(2)
 		limit := lockmw.LimitFunc("a", func() int { return int(n.Load()) })
@@ -133,7 +131,6 @@ func TestTheNumberChanges(t *testing.T) {
 		for _, exit := range exits {
 			assert.NoError(t, exit(nil))
 		}
-		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }
 

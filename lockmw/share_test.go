@@ -43,6 +43,19 @@ func (a *away) Acquire(ctx context.Context, claims []store.Claim) []store.Grant 
 	return grants
 }
 
+// sharing runs f in a bubble, with a keeper on a store that may be away.
+func sharing(t *testing.T, o renewer.Observer, f func(t *testing.T, s *away, k *renewer.Keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &away{Whole: engine.In(memory.New())}
+		k, err := renewer.New(s,
+			renewer.Config{TTL: 10 * time.Second, Observer: o, Log: renewer.Silent})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		f(t, s, k)
+	})
+}
+
 // told counts what an observer is told.
 type told struct {
 	renewer.NopObserver
@@ -55,14 +68,8 @@ func (o *told) Unlocked(context.Context, renewer.Unlocked) { o.unlocked.Add(1) }
 // the first answer that is over.
 func TestLocalShare(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s away
-		s.Whole = engine.In(memory.New())
-		var o told
-		k, err := renewer.New(&s,
-			renewer.Config{TTL: 10 * time.Second, Observer: &o, Log: renewer.Silent})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+	o := new(told)
+	sharing(t, o, func(t *testing.T, s *away, k *renewer.Keeper) {
 		call := func(fn func(context.Context) error) error {
 			return lockmw.Run(t.Context(), k, lockmw.All(lockmw.Limit("a", 4), lockmw.Limit("b", 9)), fn,
 				lockmw.LocalShare(2), lockmw.Wait(time.Minute))
@@ -109,33 +116,24 @@ func TestLocalShare(t *testing.T) {
 // A share of nothing is refused before anything is asked.
 func TestBadShares(t *testing.T) {
 	t.Parallel()
-	var s away
-	s.Whole = engine.In(memory.New())
-	k, err := renewer.New(&s, renewer.Config{TTL: time.Second})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
-	for _, n := range []int{0, -1} {
-		limit := lockmw.Limit("a", 3)
-		err := lockmw.Run(t.Context(), k, limit, nothing, lockmw.LocalShare(n))
-		assert.ErrorIs(t, err, renewer.ErrConfig)
-		_, _, err = adapter.Enter(t.Context(), k, limit, lockmw.LocalShare(n))
-		assert.ErrorIs(t, err, renewer.ErrConfig)
-	}
-	assert.Zero(t, s.asked.Load())
+	sharing(t, renewer.NopObserver{}, func(t *testing.T, s *away, k *renewer.Keeper) {
+		for _, n := range []int{0, -1} {
+			limit := lockmw.Limit("a", 3)
+			err := lockmw.Run(t.Context(), k, limit, nothing, lockmw.LocalShare(n))
+			assert.ErrorIs(t, err, renewer.ErrConfig)
+			_, _, err = adapter.Enter(t.Context(), k, limit, lockmw.LocalShare(n))
+			assert.ErrorIs(t, err, renewer.ErrConfig)
+		}
+		assert.Zero(t, s.asked.Load())
+	})
 }
 
 // A call inside one that runs by a share, for the same limit, runs in that
 // share.
 func TestNestedInALocalShare(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s away
-		s.Whole = engine.In(memory.New())
-		var o told
-		k, err := renewer.New(&s,
-			renewer.Config{TTL: 10 * time.Second, Observer: &o, Log: renewer.Silent})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+	o := new(told)
+	sharing(t, o, func(t *testing.T, s *away, k *renewer.Keeper) {
 		call := func(ctx context.Context, name lockmw.Set, fn func(context.Context) error) error {
 			return lockmw.Run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
 		}
@@ -219,16 +217,10 @@ func TestLocalShareOfAPart(t *testing.T) {
 // refused, as those who come.
 func TestLocalShareOfThoseInLine(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s away
-		s.Whole = engine.In(memory.New())
-		keeper := func() *renewer.Keeper {
-			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
-			return k
-		}
-		k, other := keeper(), keeper()
+	sharing(t, renewer.NopObserver{}, func(t *testing.T, s *away, k *renewer.Keeper) {
+		other, err := renewer.New(s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, other.Shutdown(t.Context())) }()
 		_, exit, err := adapter.Enter(t.Context(), other, lockmw.Limit("a", 1))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()
@@ -261,13 +253,8 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 // Enter's exit gives the share back, once.
 func TestEnterByLocalShare(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s away
-		s.Whole = engine.In(memory.New())
+	sharing(t, renewer.NopObserver{}, func(t *testing.T, s *away, k *renewer.Keeper) {
 		s.is.Store(true)
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		for range 3 {
 			limit, share := lockmw.Limit("a", 9), lockmw.LocalShare(1)
 			ctx, exit, err := adapter.Enter(t.Context(), k, limit, share)
@@ -290,13 +277,8 @@ func (panicking) Unlocked(context.Context, renewer.Unlocked) { panic("observer")
 // A share that an observer's panic ends is free again.
 func TestAShareWhoseObserverPanics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s away
-		s.Whole = engine.In(memory.New())
+	sharing(t, panicking{}, func(t *testing.T, s *away, k *renewer.Keeper) {
 		s.is.Store(true)
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: panicking{}})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		for range 3 {
 			assert.PanicsWithValue(t, "observer", func() {
 				_ = lockmw.Run(t.Context(), k, lockmw.Limit("a", 9), nothing, lockmw.LocalShare(1))
