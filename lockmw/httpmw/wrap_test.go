@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // transfer is the body of requests.
@@ -39,7 +40,7 @@ func TestUnusableBodiesAskForNoLock(t *testing.T) {
 		assert.True(t, lockmw.Held(r.Context(), "7"))
 		ok(w, r)
 	}
-	s := serve(t, httpmw.Wrap(k, byAccount, run, httpmw.MaxBody(100)))
+	s := serve(t, httpmw.Wrap(k, byAccount, run, httpmw.MaxBody(100), lockmw.Operation("transfer")))
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -69,6 +70,7 @@ func TestUnusableBodiesAskForNoLock(t *testing.T) {
 	exact := `{"Account":"7","Amount":1}`
 	a := send(t, s, http.MethodPost, "/", strings.NewReader(exact+repeat(" ", 100-len(exact))))
 	assert.Equal(t, "done", a.Text, "the next one")
+	assert.Equal(t, "transfer", store.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
 }
 
 func TestErrorsOfUnusableBodies(t *testing.T) {
