@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,5 +131,43 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			ProcessTask(ctx, task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, context.Canceled)
 		assert.True(t, isFailure(err))
+	})
+}
+
+// What a handler that ran returns is a failure, and stays what it is, also where
+// it comes from a lock that the handler uses itself, or where its own was lost.
+// What a handler inside of it was refused is none.
+func TestErrorsOfAHandlerThatRan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, store := scripted(t)
+		l := asynqmw.ForTest(k)
+		store.Overwrite("order:busy", contract.Holder{}, time.Hour)
+		process := func(f func(context.Context, order) error) error {
+			return asynqmw.Wrap(l, byUser, f).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+		}
+
+		err := process(func(ctx context.Context, _ order) error {
+			return lockmw.Run(ctx, k, "order:busy", func(context.Context) error { return nil },
+				lockmw.Refuse())
+		})
+		require.ErrorIs(t, err, renewer.ErrBusy)
+		assert.True(t, isFailure(err))
+
+		err = process(func(ctx context.Context, _ order) error {
+			store.Delete("order:u1")
+			<-ctx.Done()
+			return asynq.SkipRetry
+		})
+		require.ErrorIs(t, err, renewer.ErrLost)
+		require.ErrorIs(t, err, asynq.SkipRetry)
+		assert.True(t, isFailure(err))
+
+		inner := asynqmw.Wrap(l, byUser, nothing, lockmw.Refuse())
+		err = process(func(ctx context.Context, _ order) error {
+			return fmt.Errorf("inside: %w", inner.ProcessTask(ctx, task(`{"User":"busy"}`)))
+		})
+		require.ErrorIs(t, err, renewer.ErrBusy)
+		assert.False(t, isFailure(err))
 	})
 }

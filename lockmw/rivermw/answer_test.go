@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -84,6 +85,30 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			require.ErrorIs(t, err, c.reason)
 			assert.True(t, c.told == nil || c.told(err), err)
 			assert.Empty(t, r.ids)
+		})
+	}
+}
+
+// Where a job's lock was lost, what its worker tells River stands beside that.
+func TestLostLockLeavesWhatTheWorkerTells(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]error{
+		"an error": errors.New("failed"), "a snooze": river.JobSnooze(time.Hour),
+		"a cancel": river.JobCancel(errors.New("failed")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, s := scripted(t)
+				err := rivermw.Wrap(k, byTenant,
+					work(func(ctx context.Context, _ *river.Job[invoice]) error {
+						s.Delete(nameOf("t1"))
+						<-ctx.Done()
+						return own
+					})).Work(t.Context(), jobOf("t1"))
+				require.ErrorIs(t, err, own)
+				require.ErrorIs(t, err, renewer.ErrLost)
+			})
 		})
 	}
 }
