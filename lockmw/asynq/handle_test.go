@@ -16,6 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -169,5 +170,30 @@ func TestErrorsOfAHandlerThatRan(t *testing.T) {
 		})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.False(t, isFailure(err))
+	})
+}
+
+// A task that was replaced does not run again, and asynq is told what it failed
+// with.
+func TestReplacedTaskTellsWhatItFailedWith(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		own, calls := errors.New("the disk is full"), 0
+		l := asynqmw.ForTest(newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL}))
+		h := asynqmw.Wrap(l, byUser, func(ctx context.Context, _ order) error {
+			calls++
+			if calls > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			return own
+		}, lockmw.Replace())
+		told := make(chan error, 1)
+		go func() { told <- h.ProcessTask(t.Context(), task(`{"User":"u1"}`)) }()
+		synctest.Wait()
+		require.NoError(t, h.ProcessTask(t.Context(), task(`{"User":"u1"}`)))
+		err := <-told
+		require.ErrorIs(t, err, own)
+		require.ErrorIs(t, err, asynq.RevokeTask)
 	})
 }

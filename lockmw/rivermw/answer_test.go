@@ -16,6 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -111,6 +112,30 @@ func TestLostLockLeavesWhatTheWorkerTells(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A job that was replaced is cancelled, and River is told what it failed with.
+func TestReplacedJobTellsWhatItFailedWith(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		own, replaced, newest := errors.New("failed"), jobOf("t1"), jobOf("t1")
+		newest.ID = replaced.ID + 1
+		w := rivermw.Wrap(newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL}), byTenant,
+			work(func(ctx context.Context, job *river.Job[invoice]) error {
+				if job.ID == newest.ID {
+					return nil
+				}
+				<-ctx.Done()
+				return own
+			}), lockmw.Replace())
+		told := make(chan error, 1)
+		go func() { told <- w.Work(t.Context(), replaced) }()
+		synctest.Wait()
+		require.NoError(t, w.Work(t.Context(), newest))
+		err := <-told
+		require.ErrorIs(t, err, own)
+		assert.True(t, cancelled(err), err)
+	})
 }
 
 // aliased is an invoice whose kind was "bill".
