@@ -47,7 +47,7 @@ func inLineFor(
 	s.SetSettle(time.Second)
 	k, err := renewer.New(s, config)
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
+	t.Cleanup(func() { shutDown(t, k) })
 	s.Default(script.Acquire, inLine)
 	got := make(chan *renewer.Lease)
 	go func() {
