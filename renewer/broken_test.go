@@ -156,6 +156,26 @@ func TestABrokenManualLease(t *testing.T) {
 	})
 }
 
+// A message of a limit that came in a keeper's first 10 ms was dropped, as if it
+// followed too soon on another: one without a heartbeat heard of no break then.
+func TestABreakInAKeepersFirstMoment(t *testing.T) {
+	t.Parallel()
+	onMemory(t, config, func(t *testing.T, s *inMemory, k *renewer.Keeper) {
+		l := acquire(t, k, "a", renewer.Request{
+			Manual: 5 * time.Second, Limit: func() int { return 2 },
+		})
+		answer := s.Break(t.Context(), store.Breaking{
+			Name: "a", Limit: true, Fence: l.Fence(), Broken: store.Broken{By: "alice", Why: "hangs"},
+		})
+		require.Equal(t, store.StatusHeld, answer.Status)
+		begun := time.Now()
+		at, lost := lostAt(t, l)
+		assertInstant(t, begun, at, "at once")
+		assert.Equal(t, renewer.ReasonBroken, lost.Reason)
+		require.Error(t, l.Release(t.Context()))
+	})
+}
+
 // listeners is a store that counts who listens.
 type listeners struct {
 	engine.Whole

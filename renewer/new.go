@@ -64,7 +64,11 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 	}, clock)
 	k.locked.books = books{
 		k: k, leases: timing.NewWheel(2*cfg.TTL, (*Lease).slot), ends: ends,
-		heartbeats: heartbeats, breakWatch: breakWatch{listens: !tells}, idle: make(chan struct{}),
+		heartbeats: heartbeats, idle: make(chan struct{}),
+		// The first messages are not too soon after others.
+		breakWatch: breakWatch{
+			listens: !tells, limits: -instant(limitPause), young: -instant(limitPause),
+		},
 	}
 	k.cleaner = cleanup.New(engine, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,

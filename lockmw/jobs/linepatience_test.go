@@ -145,19 +145,31 @@ func TestTheEndOfAShortTask(t *testing.T) {
 // that knew of it, no task came for as long.
 func TestSomeOfALongLineComeSoon(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
-		f.at = contract.Arrived{Ahead: 1000}
-		first, last := time.Hour, time.Duration(0)
-		for range 200 {
-			v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
-			v.Refused(errBusy, true)
-			_, place := stand(t, v)
-			require.NotNil(t, place)
-			first, last = min(first, place.BackIn), max(last, place.BackIn)
-		}
-		assert.GreaterOrEqual(t, first, ttl)
-		assert.Less(t, first, ttl+10*time.Second)
-		assert.Greater(t, last, ttl+90*time.Second)
-		assert.LessOrEqual(t, last, ttl+100*time.Second)
-	})
+	for name, c := range map[string]struct {
+		wants []names.Want
+		span  time.Duration
+	}{
+		"of a lock":      {lockA, 100 * time.Second},
+		"of a limit":     {[]names.Want{{Name: "a", Limit: func() int { return 20 }}}, 5 * time.Second},
+		"that is closed": {[]names.Want{{Name: "a", Limit: func() int { return 0 }}}, 100 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+				f.at = contract.Arrived{Ahead: 1000}
+				first, last := time.Hour, time.Duration(0)
+				for range 200 {
+					v := l.Visit(c.wants, jobs.Delivery{Queue: "q", ID: "1"}, "")
+					v.Refused(errBusy, true)
+					_, place := stand(t, v)
+					require.NotNil(t, place)
+					first, last = min(first, place.BackIn), max(last, place.BackIn)
+				}
+				assert.GreaterOrEqual(t, first, ttl)
+				assert.Less(t, first, ttl+c.span/10)
+				assert.Greater(t, last, ttl+c.span*9/10)
+				assert.LessOrEqual(t, last, ttl+c.span)
+			})
+		})
+	}
 }

@@ -18,9 +18,9 @@ import (
 
 const (
 	// perRank is how much later a task in line may come back by itself for each
-	// one before it. It does at any time until then: so some come soon wherever
-	// the others stand that have not come, when a line was lost, or each process
-	// that knew of it.
+	// one before it, of as many as may run at once. It does at any time until
+	// then: so some come soon wherever the others stand that have not come, when
+	// a line was lost, or each process that knew of it.
 	perRank = 100 * time.Millisecond
 	// mostTries bounds how often a task asks for a lock that the line believes
 	// to be free.
@@ -346,7 +346,7 @@ func (v *visit) park(w *want, n int, alone bool, err error) *place {
 	if n == 0 && alone {
 		v.line.waitForFirst(w.Want, v.of.Kind)
 	}
-	later := rand.N(time.Duration(n)*perRank + 1)
+	later := rand.N(time.Duration(n)*perRank/time.Duration(max(limitOf(w.Want), 1)) + 1)
 	return &place{
 		Err: err, BackIn: min(v.line.keeper.Config().TTL+later, contract.MostTaskDelay),
 	}
