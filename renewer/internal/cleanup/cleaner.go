@@ -75,15 +75,21 @@ type Orphan struct {
 	until timing.Instant // when the key's TTL is over in any case
 	tries int
 	// deleted once: only a request that was lost on its way could bring it back
-	once  bool
-	again bool // deleted, and due after overtakenFor, or deleted then too
-	done  bool
+	once    bool
+	repeats int  // how often it was deleted again, or is about to be, before last
+	outage  bool // the store has not answered for a while
+	done    bool
 }
+
+// standsStill is the longest outage, beyond the TTL, after which what was asked
+// before it is cleaned up.
+const standsStill = 10 * time.Minute
 
 // overtakenFor is how long after the first clean-up behind an unanswered
 // acquire the second comes. On two connections the first may overtake the
 // acquire: without a second one others would then wait, until the last
-// clean-up, for a lock that no caller has.
+// clean-up, for a lock that no caller has. Behind an outage, when a server has
+// much to catch up with, a third and a fourth come after 16 times as long each.
 const overtakenFor = 5 * time.Millisecond
 
 // New returns a cleaner of a store.
@@ -115,7 +121,7 @@ func (c *Cleaner) Revisit(o *Orphan, unsettled, asked timing.Instant) {
 	if last <= asked {
 		return
 	}
-	o.due, o.until, o.once = last, last.Add(o.TTL), true
+	o.due, o.last, o.until, o.once = last, last, last.Add(o.TTL), true
 	c.adopt(o)
 }
 
@@ -298,7 +304,7 @@ func (s *sweeper) sweep(batch []*Orphan) {
 	now := c.cfg.Clock.Now()
 	for i, o := range batch {
 		if a := asking.AnswerTo(answers, i, len(batch)); a.Status == store.StatusUnknown {
-			o.retry(now)
+			o.retry(now, c.store.Settle())
 			failed, failure = o, a.Err
 		} else {
 			o.deleted(sent)
@@ -313,11 +319,21 @@ func (s *sweeper) sweep(batch []*Orphan) {
 	}
 }
 
-// retry books that the store did not answer. Under cleaner.mu.
-func (o *Orphan) retry(now timing.Instant) {
-	o.done = o.done || now > o.until // Shutdown has freed it meanwhile, or it has lapsed
-	o.due = min(now.Add(cleanUpPause(o.tries)), o.until.Add(time.Millisecond))
+// retry books that the store did not answer. A server that stands still may
+// carry out an unanswered acquire when it goes on, and only then does the key's
+// TTL begin: so such a key is asked for until the store answers, and once more
+// after that. Under cleaner.mu.
+func (o *Orphan) retry(now timing.Instant, settle time.Duration) {
+	pause := cleanUpPause(o.tries)
 	o.tries++
+	if o.last != 0 && now <= o.until.Add(standsStill) {
+		o.due = now.Add(pause)
+		o.last = o.due.Add(settle)
+		o.repeats, o.outage = 0, true
+		return
+	}
+	o.done = o.done || now > o.until // Shutdown has freed it meanwhile, or it has lapsed
+	o.due = min(now.Add(pause), o.until.Add(time.Millisecond))
 }
 
 // deleted books that the store has answered a request sent at an instant. Under
@@ -330,8 +346,13 @@ func (o *Orphan) deleted(sent timing.Instant) {
 	// The lost request may still arrive and take the key again, or has before
 	// this was answered.
 	o.tries, o.once = 0, true
-	if soon := sent.Add(overtakenFor); !o.again && soon < o.last {
-		o.due, o.again = soon, true
+	most := 1
+	if o.outage {
+		most = 3
+	}
+	if soon := sent.Add(overtakenFor << (4 * o.repeats)); o.repeats < most && soon < o.last {
+		o.due = soon
+		o.repeats++
 		return
 	}
 	o.due, o.last = o.last, 0
