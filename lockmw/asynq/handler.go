@@ -15,7 +15,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -168,7 +167,7 @@ func answer(r jobs.Result) error {
 	case jobs.OutcomeBack, jobs.OutcomeCopied:
 		return &NotRunError{r}
 	case jobs.OutcomeFailed:
-		if adapter.RefusalOf(r.Err) == adapter.RefusalMisuse {
+		if errors.Is(r.Err, renewer.ErrConfig) && !errors.Is(r.Err, renewer.ErrBusy) {
 			return r.Err // a mistake in the program, and no refusal
 		}
 		return &NotRunError{r}
