@@ -31,8 +31,9 @@
 //
 //   - The lock is held until Work returns, even if River has given the job up or rescued it: the
 //     rescued one stands in line.
-//   - Which job is the newest goes by its ID. Jobs of two databases that share a lock need
-//     lockmw.Ranked.
+//   - Which job is the newest goes by when it was inserted, to a millisecond, and then by its ID.
+//     Jobs of two databases are in order as far as their clocks agree: where that is not enough,
+//     give a version, by lockmw.Ranked.
 //   - With jobs shorter than FetchCooldown, 100 ms by default, locks are idle until the next fetch:
 //     set it to 10 ms or less. Without LISTEN, as by PollOnly, it is the next poll.
 //   - River rescues the jobs of a client that was killed after RescueStuckJobsAfter, and counts an

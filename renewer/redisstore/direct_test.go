@@ -45,8 +45,8 @@ func lone(t *testing.T, store *redisstore.Engine) {
 	release(t, store, hold("warm", "a", 0))
 }
 
-// A lone caller's requests have a connection of their own, and heartbeats do not. Each of four callers
-// who meet has one, and no fifth has.
+// A lone caller's requests have a connection of their own, and heartbeats do not. Each of
+// four callers who meet has one, and no fifth has.
 func TestConnectionsOfLoneCallers(t *testing.T) {
 	t.Parallel()
 	link, store := direct(t)

@@ -61,8 +61,8 @@ func TestReadOnlyServer(t *testing.T) {
 		"the lease was not disturbed")
 }
 
-// A server whose memory is full takes no lease in, and keeps what is there: leases, which are renewed
-// and released as ever, what they tell of those who wait, and places in line.
+// A server whose memory is full takes no lease in, and keeps what is there: leases, which
+// are renewed and released as ever, what they tell of those who wait, and places in line.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -147,8 +147,8 @@ func TestAReleaseWakesThoseWhomAFullServerRefused(t *testing.T) {
 	}
 }
 
-// Where no write is taken, a refusal that can't be marked is none: no release would wake the one who
-// hears it. That a lease has gone is told without a write.
+// Where no write is taken, a refusal that can't be marked is none: no release would wake
+// the one who hears it. That a lease has gone is told without a write.
 func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

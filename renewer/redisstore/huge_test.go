@@ -102,9 +102,10 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 	}, g.Holder)
 }
 
-// A place in the line that is none of ours, or of a later version, is passed over, however long it
-// is, and no waiter hears of it. One that is ours hears of its grant, and so may a user who may only
-// listen: of the owner token it is told 48 of 128 bits, by which others can't forge a message.
+// A place in the line that is none of ours, or of a later version, is passed over,
+// however long it is, and no waiter hears of it. One that is ours hears of its grant, and
+// so may a user who may only listen: of the owner token it is told 48 of 128 bits, by
+// which others can't forge a message.
 func TestPlacesOfAnUnknownForm(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

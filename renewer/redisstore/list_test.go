@@ -46,8 +46,8 @@ func slotClaim(name, letter string, limit int) contract.Claim {
 	return c
 }
 
-// Whatever stands beside locks under their prefix, and where another program has taken a lock's key.
-// What is ours is listed as the conformance suite says.
+// Whatever stands beside locks under their prefix, and where another program has taken a
+// lock's key. What is ours is listed as the conformance suite says.
 func TestList(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

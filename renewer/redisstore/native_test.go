@@ -68,8 +68,8 @@ func notYet(hold contract.Hold, fence int64) contract.Hold {
 	return hold
 }
 
-// A lone claim is two commands: on the connection that all share a transaction, and on a lone caller's
-// own without one. Its token is above all earlier ones.
+// A lone claim is two commands: on the connection that all share a transaction, and on a
+// lone caller's own without one. Its token is above all earlier ones.
 func TestALoneClaimIsNative(t *testing.T) {
 	t.Parallel()
 	s, store := nativeStore(t)

@@ -260,9 +260,9 @@ func TestOpenSentinel(t *testing.T) {
 	assert.ErrorContains(t, err, "LOCKBEAT_SENTINEL_PASSWORD_FILE")
 }
 
-// A cluster is recognised by one of its nodes; with several hosts it has to be said. Nodes that are to
-// be known by a host name and have none are called "?": no client finds them, and each call waited
-// until its deadline.
+// A cluster is recognised by one of its nodes; with several hosts it has to be said.
+// Nodes that are to be known by a host name and have none are called "?": no client finds
+// them, and each call waited until its deadline.
 func TestOpenCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)

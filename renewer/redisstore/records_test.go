@@ -42,9 +42,9 @@ func write(
 	return answers[0]
 }
 
-// What is on the server of a record: by what key, for how long, and to the last digit. It lives for as
-// long as its last write says, and a term without one as its first holder said: later holders who
-// only look change neither.
+// What is on the server of a record: by what key, for how long, and to the last digit. It
+// lives for as long as its last write says, and a term without one as its first holder
+// said: later holders who only look change neither.
 func TestRecordsOnTheServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

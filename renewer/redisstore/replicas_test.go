@@ -35,8 +35,8 @@ func has(t *testing.T, server *redistest.Server, name string) bool {
 	return n == 1
 }
 
-// A grant is on the replica. A refusal, which changes nothing that a fail-over could lose, waits for
-// none: it waited for a tenth of the TTL while the replica was away.
+// A grant is on the replica. A refusal, which changes nothing that a fail-over could
+// lose, waits for none: it waited for a tenth of the TTL while the replica was away.
 func TestAGrantIsOnTheReplica(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)

@@ -83,8 +83,8 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	}
 }
 
-// A lock whose slot has moved travels with its new neighbours once that is known, and its subscription
-// moves, even if no server has ended that.
+// A lock whose slot has moved travels with its new neighbours once that is known, and its
+// subscription moves, even if no server has ended that.
 func TestShardFollowsTheSlots(t *testing.T) {
 	t.Parallel()
 	cluster := startUnsharded(t, 2) // plain subscriptions outlive a move

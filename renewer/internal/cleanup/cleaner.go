@@ -72,7 +72,7 @@ type Orphan struct {
 	// when a request that is still under way may take effect at the
 	// latest: delete once more after it
 	last  timing.Instant
-	until timing.Instant // when the key's TTL is over in any case
+	until timing.Instant // when the key's TTL is over, unless the server stood still
 	tries int
 	// deleted once: only a request that was lost on its way could bring it back
 	once    bool
@@ -81,8 +81,8 @@ type Orphan struct {
 	done    bool
 }
 
-// standsStill is the longest outage, beyond the TTL, after which what was asked
-// before it is cleaned up.
+// standsStill is for how much longer than a TTL the store may be away so that
+// what unanswered acquires bring back is cleaned up: a bound on what is kept.
 const standsStill = 10 * time.Minute
 
 // overtakenFor is how long after the first clean-up behind an unanswered
@@ -321,8 +321,8 @@ func (s *sweeper) sweep(batch []*Orphan) {
 
 // retry books that the store did not answer. A server that stands still may
 // carry out an unanswered acquire when it goes on, and only then does the key's
-// TTL begin: so such a key is asked for until the store answers, and once more
-// after that. Under cleaner.mu.
+// TTL begin: so such a key is asked for until the store answers, and then again
+// for as long as the acquire may lag behind. Under cleaner.mu.
 func (o *Orphan) retry(now timing.Instant, settle time.Duration) {
 	pause := cleanUpPause(o.tries)
 	o.tries++
